@@ -23,17 +23,19 @@ from bearing.torch.triton import (
     attend_backward,
     attend_diagonals,
     attend_forward,
-    attention,
     bias_lines,
     launches,
     runs_kernel,
 )
+from bearing.torch.triton.backward import backward as attention_backward
+from bearing.torch.triton.forward import _steps
+from bearing.torch.triton.forward import forward as attention_forward
 from bearing.torch.triton.tables import SIDES
 from bearing.torch.triton.work import Options
 from compiled import TARGETS, code_of, recorded
 
 PRODUCTS = {"sm_80": r"\bmma\.sync", "sm_90": r"\b(?:wgmma\.mma_async|mma\.sync)", "gfx942": r"\bv_mfma"}
-CAUSAL = Options(*[None] * 8, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
+CAUSAL = Options(*[None] * 9, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
 
 
 def learned_bias(dim):
@@ -61,6 +63,7 @@ def numbers_of_queries(dim):
 def decode_step(paged, target):
     """The launches of a step with one query of each sequence and 8,192 keys, which are divided."""
     launches.AMD = target.startswith("gfx")
+    _steps.clear()
     q, (k, v) = (
         torch.randn(2, 4, 1, 128, dtype=torch.bfloat16),
         (torch.randn(2, 2, 8192, 128, dtype=torch.bfloat16),) * 2,
@@ -72,7 +75,7 @@ def decode_step(paged, target):
         options = options._replace(block_table=table, k_lengths=torch.tensor([8000, 5000]))
     one = learned_bias(128).encoding()
     with recorded(attend_forward, "forward", "merge_parts") as found, recorded(runs_kernel, "runs_kernel"):
-        attention.forward(q, k, v, [t.detach() for t in one.tensors], forms_of([one]), options, torch.bfloat16)
+        attention_forward(q, k, v, [t.detach() for t in one.tensors], forms_of([one]), options, torch.bfloat16)
     assert [launch.kernel.fn.__name__ for launch in found] == ["forward", "merge_parts"]
     return found
 
@@ -90,8 +93,8 @@ def launched(dtype, dim, target, made=learned_bias):
         recorded(attend_diagonals, "d_distances", "d_tables") as diagonals,
         recorded(bias_lines, "lines_kernel"),
     ):
-        out, lse = attention.forward(*rest, dtype)
-        attention.backward(out, None, out, lse, *rest, True)
+        out, lse = attention_forward(*rest, dtype)
+        attention_backward(out, None, out, lse, *rest, True)
     sides = lambda launch: (
         "".join(f" of {x}" for x in launch.args if x in SIDES) if launch.kernel.fn.__name__ == "d_tables" else ""
     )

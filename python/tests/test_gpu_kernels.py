@@ -23,7 +23,7 @@ COMPILED = {
     "caches, norms": (["test_cache.py", "test_norm.py"], ""),
     "steps of decoding": (
         ["test_attention_decode.py"],
-        "bias and (step or window or lengths or hidden) or one_tile and pairs or 1-bias",
+        "bias and (step or window or lengths or hidden) or one_tile and pairs or 1-bias or steps_that_are",
     ),
 }
 

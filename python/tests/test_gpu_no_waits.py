@@ -24,7 +24,6 @@ from bearing.torch.triton import (
     attend_backward,
     attend_diagonals,
     attend_forward,
-    attention,
     bias_lines,
     cache,
     hub,
@@ -33,6 +32,8 @@ from bearing.torch.triton import (
     rotate,
     runs_kernel,
 )
+from bearing.torch.triton.backward import backward as attention_backward
+from bearing.torch.triton.forward import forward as attention_forward
 from bearing.torch.triton.work import Options
 from compiled import recorded
 
@@ -104,7 +105,7 @@ def test_a_training_step_of_attention_waits_for_nothing():
         (attend_diagonals, "d_distances"), (bias_lines, "lines_kernel"),
     ]  # fmt: skip
     q, k, v = (torch.empty(1, heads, 128, 64, device="meta", dtype=torch.bfloat16) for heads in (4, 2, 2))
-    options = Options(*[None] * 8, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    options = Options(*[None] * 9, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
     t5 = bt.T5Bias(bearing.T5(direction="causal"), 4, 64)
     for module, kernels_of_a_step, most in ((None, 4, (6, 12)), (bt.Alibi(4), 7, (12, 24)), (t5, 8, (16, 40))):
         encodings = encodings_of(module)
@@ -114,9 +115,9 @@ def test_a_training_step_of_attention_waits_for_nothing():
             launches = [stack.enter_context(recorded(*names)) for names in kernels]
             for _ in range(2):
                 with Watch() as forward:
-                    out, lse = attention.forward(*rest, torch.bfloat16)
+                    out, lse = attention_forward(*rest, torch.bfloat16)
                 with Watch() as backward:
-                    attention.backward(out, None, out, lse, *rest, True)
+                    attention_backward(out, None, out, lse, *rest, True)
             assert sum(map(len, launches)) == 2 * kernels_of_a_step
         assert not forward.seen and not backward.seen
         assert forward.made <= most[0] and backward.made <= most[1], (forward.made, backward.made)
@@ -126,7 +127,7 @@ def test_a_decode_step_of_attention_is_a_few_launches():
     """Its keys are more with each call, so nothing that their count decides is kept; the kernel works it out."""
     shapes = ((4, 1), (2, 900), (2, 900))
     q, k, v = (torch.empty(2, heads, count, 64, device="meta", dtype=torch.bfloat16) for heads, count in shapes)
-    options = Options(*[None] * 8, "causal_bottom_right", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    options = Options(*[None] * 9, "causal_bottom_right", (-1, -1), 0, 0, None, 0.0, "bhtd")
     lengths = torch.empty(2, dtype=torch.int64, device="meta")
     t5 = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), 4, 16)
     for module, given in ((None, {}), (bt.Alibi(4), {"k_lengths": lengths}), (t5, {})):
@@ -139,7 +140,7 @@ def test_a_decode_step_of_attention_is_a_few_launches():
         ):
             for _ in range(2):
                 with Watch() as watch:
-                    attention.forward(q, k, v, *rest)
+                    attention_forward(q, k, v, *rest)
         assert len(forward) == 4 and not runs and not watch.seen
         assert watch.made == 4, watch.made  # results and those of parts
 

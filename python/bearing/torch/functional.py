@@ -114,13 +114,11 @@ def attention(
     arithmetic = arithmetic_of(q.dtype)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
-    parameters = tensors_of(given, arithmetic)
-    if device.takes(q) and not torch.compiler.is_compiling():
-        ops.check_kernels(
-            q, k, v, parameters, forms_of(given), (q_positions, k_positions), block_table, text_of_regions(regions)
-        )
+    parameters, forms, text = tensors_of(given, arithmetic), forms_of(given), text_of_regions(regions)
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
+    if watched and device.takes(q) and not torch.compiler.is_compiling():  # the op itself does not see what is learned
+        ops.check_kernels(q, k, v, parameters, forms, (q_positions, k_positions), block_table, text)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
         raise _core.ShapeError(ops.PAGED)
     call = (
@@ -137,7 +135,7 @@ def attention(
         q_starts,
         k_starts,
         block_table,
-        forms_of(given),
+        forms,
         mask,
         [-1, -1] if window is None else [window[0], window[1]],
         q_first,
@@ -145,7 +143,7 @@ def attention(
         scale,
         soft_cap,
         layout,
-        text_of_regions(regions),
+        text,
         q.dtype if out_dtype is None else out_dtype,
     )
     out, lse = ops.attention(*call) if watched else ops.attention_now(*call, return_lse)

@@ -159,15 +159,9 @@ def check_kernels(
 
 
 @functools.cache
-def _in_triton() -> Any:
-    """The kernels, imported when a tensor needs them."""
-    return import_module(".triton.attention", __package__)
-
-
-def _options(arguments: dict[str, Any]) -> Any:
-    """Those of a call's arguments that are options of the kernels."""
-    options = _in_triton().Options
-    return options(**{name: arguments[name] for name in options._fields if name in arguments})
+def _in_triton(name: str) -> Any:
+    """What launches the kernels, imported when a tensor needs them."""
+    return import_module(f".triton.{name}", __package__)
 
 
 def attention_now(
@@ -198,15 +192,12 @@ def attention_now(
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
     if check_kernels(q, k, v, parameters, encodings, (q_positions, k_positions), block_table, regions):
-        return _in_triton().forward(
-            _bare(q),
-            _bare(k),
-            _bare(v),
-            _plain(parameters),
-            encodings,
-            _options(locals()),
-            out_dtype,
-        )
+        there = _in_triton("forward")
+        options = there.Options(
+            sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, mask, window, q_first,
+            k_first, scale, soft_cap, layout,
+        )  # fmt: skip
+        return there.forward(_bare(q), _bare(k), _bare(v), _plain(parameters), encodings, options, out_dtype)
     found = _core.attention(
         _bare(q),
         _bare(k),
@@ -280,15 +271,13 @@ def attention_backward(
     """The gradients of q, k, v, of the sinks if there are any, and of the parameters. On a GPU those of the parameters may
     be 0 unless they are learned, as they take a kernel of their own."""
     if check_kernels(q, k, v, _plain(parameters), encodings, (q_positions, k_positions), None, regions):
-        return _in_triton().backward(
-            *_plain([d_out]),
-            _optional(d_lse),
-            *_plain([out, lse, q, k, v]),
-            _plain(parameters),
-            encodings,
-            _options(locals()),
-            learned,
-        )
+        there = _in_triton("backward")
+        options = there.Options(
+            sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, None, mask, window, q_first,
+            k_first, scale, soft_cap, layout,
+        )  # fmt: skip
+        rows = _plain([out, lse, q, k, v])
+        return there.backward(_bare(d_out), _optional(d_lse), *rows, _plain(parameters), encodings, options, learned)
     d_q, d_k, d_v, found, d_sinks = _core.attention_backward(
         *_plain([q, k, v, out, lse, d_out]),
         build(encodings, _plain(parameters), arithmetic_of(q.dtype)),

@@ -12,7 +12,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import traits_of
-from bearing.torch.triton.attention import forward
+from bearing.torch.triton.forward import forward
 from bearing.torch.triton.work import Options
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
@@ -205,7 +205,7 @@ def test_what_does_not_fit_is_refused(device):
 
 def test_rows_on_another_device_are_refused(device):
     """The meta device plays the other one."""
-    rest = "[]", Options(*[None] * 8, "none", (-1, -1), 0, 0, None, 0.0, "bhtd")
+    rest = "[]", Options(*[None] * 9, "none", (-1, -1), 0, 0, None, 0.0, "bhtd")
     given = dict(zip("qkv", (x.detach() for x in rows(device)), strict=True))
     for name in "kv":
         q, k, v = (given | {name: given[name].to("meta")}).values()

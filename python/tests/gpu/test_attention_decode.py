@@ -12,7 +12,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of, tensors_of
-from bearing.torch.triton import launches, runs_kernel, tiles, visible
+from bearing.torch.triton import forward, launches, runs_kernel, tiles, visible
 from calls import DIM, ROUNDING, VALUE_DIM, WIDE_ROUNDING, close, doubled, quick, small_tiles
 from place import INTERPRETED
 
@@ -26,15 +26,15 @@ def divided(monkeypatch):
     monkeypatch.setattr(launches, "LEAST_KEYS", 16)
 
 
-def inputs(device, q_len=1, batch=2, heads=4, kv_heads=2, k_len=LENGTH):
-    shapes = (heads, q_len, DIM), (kv_heads, k_len, DIM), (kv_heads, k_len, VALUE_DIM)
+def inputs(device, q_len=1, batch=2, heads=4, kv_heads=2, k_len=LENGTH, dims=(DIM, VALUE_DIM)):
+    shapes = (heads, q_len, dims[0]), (kv_heads, k_len, dims[0]), (kv_heads, k_len, dims[1])
     return [torch.randn(batch, *shape, device=device) for shape in shapes]
 
 
 def agrees(device, q, k, v, module, **options):
     """Compares out and lse of a call with the library's; the table's bad blocks, which nobody sees, are others there."""
     there = {name: x.to(device) if isinstance(x, torch.Tensor) else x for name, x in options.items()}
-    module = module.to(device).requires_grad_(False)
+    module = module.to(device).requires_grad_(False) if isinstance(module, torch.nn.Module) else module
     out, lse = bt.attention(q, k, v, module, return_lse=True, **there)
     encodings = encodings_of(module)
     terms = build(forms_of(encodings), [doubled(t) for t in tensors_of(encodings, torch.float64)], torch.float64)
@@ -94,6 +94,97 @@ OPTIONS = {
 def test_divided_keys(name, made, device):
     q_len, options = OPTIONS[name]
     agrees(device, *inputs(device, q_len), made(), **options)
+
+
+def counted(monkeypatch):
+    """One for each call whose launches are not there yet."""
+    made = []
+    work = forward.Work
+    monkeypatch.setattr(forward, "Work", lambda *args, **named: made.append(1) or work(*args, **named))
+    return made
+
+
+STEPS = {
+    "plain": (lambda: None, {"mask": "none"}),
+    "a bias in parts": (bias, {"mask": "causal", "q_positions": LENGTH - 1, "k_positions": 0}),
+    "a bias by a number of each head": (lambda: bt.Alibi(4), {"mask": "causal", "q_positions": LENGTH - 1}),
+    "masks and sinks": (
+        lambda: None,
+        {
+            "mask": "causal_bottom_right",
+            "k_lengths": torch.tensor([LENGTH, 9]),
+            "key_mask": torch.arange(2 * LENGTH).view(2, LENGTH) % 3 > 0,
+            "sinks": torch.tensor([0.5, -math.inf, 2, 0]),
+        },
+    ),
+    "pairs": (lambda: None, {"mask": "none", "visible": torch.rand(2, 4, 1, LENGTH) < 0.5}),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_that_are_alike_share_launches(name, device, monkeypatch):
+    """And nothing else: tensors are others, lie elsewhere, or have other numbers since."""
+    make, options = STEPS[name]
+    module, made = make(), counted(monkeypatch)
+    options = {key: x.to(device) if isinstance(x, torch.Tensor) else x for key, x in options.items()}
+    for step in range(4):
+        q, k, v = inputs(device, dims=(16, 16))  # where vectors of 16 bytes are loaded if …
+        if step == 2:  # … rows begin at multiples of 16 bytes
+            q, k, v = (torch.cat((x.flatten()[:1], x.flatten()))[1:].view(x.shape) for x in (q, k, v))
+        agrees(device, q, k, v, [] if module is None else module, **options)
+        for x in (options.get("k_lengths"), options.get("sinks"), *(module.parameters() if module else ())):
+            if x is not None:
+                x.data[:2] -= 1
+        for key in ("key_mask", "visible"):
+            if key in options:
+                options[key] = options[key].roll(1, -1)
+    assert len(made) == 1
+
+
+def test_steps_that_differ_share_nothing(device, monkeypatch):
+    made = counted(monkeypatch)
+    q, k, v = inputs(device)
+    plain = {"mask": "none"}
+    calls = [
+        (q, k, v, plain), (q, k, v, {"mask": "causal_bottom_right"}), (q, k, v, {"mask": "none", "window": (9, -1)}),
+        (q, k, v, {"mask": "none", "scale": 0.5}), (q, k, v, {"mask": "none", "soft_cap": 3.0}), (q[:1], k[:1], v[:1], plain),
+        (q, k[:, :, 1:], v[:, :, 1:], plain), (q, k[:, :1], v[:, :1], plain), (q, k, v[..., 1:], plain),
+        (q.half(), k.half(), v.half(), plain), (q, k, v, {"mask": "none", "sinks": torch.zeros(4)}),
+        (q, k, v, {"mask": "causal", "q_positions": 20}), (q, k, v, {"mask": "causal", "q_positions": 30}),
+    ]  # fmt: skip
+    for _ in range(2):
+        for *rows, options in calls:
+            agrees(device, *rows, [], **options)
+        assert len(made) == len(calls)
+    scale = torch.tensor(0.5)
+    for _ in range(2):
+        agrees(device, q, k, v, [], mask="none", scale=float(scale))
+        given = bt.attention(q, k, v, mask="none", scale=scale)
+        assert torch.equal(given, bt.attention(q, k, v, mask="none", scale=float(scale)))
+        scale *= 2
+    by_token = [x.transpose(1, 2) for x in (q, k, v)]
+    for _ in range(2):
+        assert torch.equal(
+            bt.attention(*by_token, mask="none", layout="bthd").transpose(1, 2), bt.attention(q, k, v, mask="none")
+        )
+
+
+def test_what_is_not_kept_is_made_for_each_call(device, monkeypatch):
+    """Rows that turn, that are copied, or that distances pick; a bias by an operation; positions of tokens."""
+    made = counted(monkeypatch)
+    q, k, v = inputs(device)
+    rope = bearing.RotaryRows(bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), LENGTH))
+    places = {"q_positions": torch.tensor([40]), "k_positions": torch.arange(LENGTH)}
+    spread = torch.stack([q, q], -1)[..., 0]
+    calls = [
+        (q, rope, {}), (q, shaw(), {}), (q, [bias(), bt.Alibi(4)], {}), (q, bias(), places), (spread, [], {}),
+    ]  # fmt: skip
+    for x, encodings, options in calls:
+        many = encodings if isinstance(encodings, list) else [encodings]
+        there = [one.to(device).requires_grad_(False) if isinstance(one, torch.nn.Module) else one for one in many]
+        first, second = (bt.attention(x, k, v, there, mask="none", **options) for _ in range(2))
+        assert torch.equal(first, second)
+    assert len(made) == 2 * len(calls)
 
 
 SHARED = {

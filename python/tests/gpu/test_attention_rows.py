@@ -11,7 +11,7 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of
-from bearing.torch.triton import attention
+from bearing.torch.triton import backward
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
@@ -130,7 +130,7 @@ def test_gradients_that_nobody_needs_are_not_made(device, monkeypatch):
     """Those by distance of a bias without parameters beside a table that learns, and zeros where there is a gradient."""
     fixed, table = bt.Fixed(bearing.RetentionBias(bearing.Retention.published(HEADS))), shaw().to(device)
     q, k, v = rows(device)
-    monkeypatch.setattr(attention, "_d_numbers", lambda *_: pytest.fail("it was made"))
+    monkeypatch.setattr(backward, "_d_numbers", lambda *_: pytest.fail("it was made"))
     bt.attention(q, k, v, [fixed, table], mask="causal", **OLDER).sum().backward()
     assert all(parameter.grad.abs().max() > 0 for parameter in table.parameters())
     monkeypatch.undo()

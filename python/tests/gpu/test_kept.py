@@ -34,6 +34,22 @@ def test_what_a_graph_took_outlives_the_cache(captured, monkeypatch):
     assert (one() is not None) == captured
 
 
+@pytest.mark.parametrize("captured", [True, False])
+def test_a_graph_s_steps_outlive_the_cache_too(captured, monkeypatch):
+    kept = devices.Kept(2)
+    for n in range(2):
+        kept.put(n, torch.full((1,), n))
+    monkeypatch.setattr(devices, "_captures", lambda: captured)
+    one = weakref.ref(kept.get(0))
+    monkeypatch.undo()
+    assert kept.get(0) is one() and kept.get(2) is None
+    for n in range(2, 4):
+        kept.put(n, torch.full((1,), n))
+    gc.collect()
+    assert kept.get(0) is None and kept.get(1) is None and kept.get(3) is not None
+    assert (one() is not None) == captured
+
+
 def test_calls_keep_what_they_read(device, monkeypatch):
     """All of it, in a step of training with rotations, biases and rows by distance."""
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)

@@ -6,14 +6,16 @@ import contextlib
 import functools
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 Made = TypeVar("Made", bound=Callable[..., Any])
+Value = TypeVar("Value")
 
 # Triton's interpreter runs kernels on the CPU's tensors. Triton reads the variable when it decorates a kernel, which is
 # after this module is imported.
@@ -32,10 +34,16 @@ def takes(tensor: Tensor) -> bool:
 MISSING = "" if importlib.util.find_spec("triton") else "the package triton is not installed: pip install triton"
 
 
+_NOTHING = contextlib.nullcontext()
+
+
 def on(tensor: Tensor) -> contextlib.AbstractContextManager[Any]:
     """The device of a tensor as the current one, which kernels are launched on."""
-    kind = tensor.device.type
-    return getattr(torch, kind).device(tensor.device) if kind in KINDS else contextlib.nullcontext()
+    device = tensor.device
+    if device.type not in KINDS:
+        return _NOTHING
+    module = getattr(torch, device.type)
+    return _NOTHING if module.current_device() == device.index else module.device(device)
 
 
 def for_good(make: Callable[[], Sequence[Tensor]], device: torch.device) -> list[Tensor]:
@@ -65,15 +73,43 @@ def kept(maxsize: int) -> Callable[[Made], Made]:
 
         @functools.wraps(recent)
         def found(*args: Any, **named: Any) -> Any:
-            one = recent(*args, **named)
-            if _captures():
-                held[id(one)] = one
-            return one
+            return _held(held, recent(*args, **named))
 
         found.cache_clear, found.cache_info = recent.cache_clear, recent.cache_info
         return found
 
     return decorated
+
+
+class Kept(Generic[Value]):
+    """The same for what is not made of its key: the things that were put last, by keys."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._recent: OrderedDict[Hashable, Value] = OrderedDict()
+        self._held_for_ever: dict[int, Value] = {}
+
+    def get(self, key: Hashable) -> Value | None:
+        """What was put there, if it is not forgotten."""
+        one = self._recent.get(key)
+        return None if one is None else _held(self._held_for_ever, one)
+
+    def put(self, key: Hashable, one: Value) -> None:
+        """Keeps it, and forgets the oldest if there are too many."""
+        self._recent[key] = _held(self._held_for_ever, one)
+        if len(self._recent) > self._most:
+            self._recent.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forgets all that no graph reads."""
+        self._recent.clear()
+
+
+def _held(held: dict[int, Any], one: Value) -> Value:
+    """Itself, which is held for ever if a stream is captured."""
+    if _captures():
+        held[id(one)] = one
+    return one
 
 
 def _captures() -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
-from .start import Compiled, place_of, start
+from .start import Started, places_of
 
 THREADS = 256 if torch.version.hip else 128  # of a program: four warps
 NUMBERS = 8 * THREADS  # pairs of a tile: 16 bytes of the first elements for each thread, and of the second
@@ -77,9 +77,8 @@ class Launch:
         self, programs: int, kept: tuple[Tensor, ...], sizes: tuple[int, ...], step: int, rest: tuple[Any, ...], warps: int,
         **constants: Any,
     ) -> None:  # fmt: skip
-        self.programs, self.kept, self.sizes, self.step, self.rest = programs, kept, sizes, step, rest
-        self.constants, self.options = constants, {"num_warps": warps, **FUSION}
-        self._compiled: Compiled = {}
+        self.kept, self.sizes, self.step, self.rest = kept, sizes, step, rest
+        self._started = Started(turn_kernel, kept[0].device, programs, constants, {"num_warps": warps, **FUSION})
 
     def run(
         self,
@@ -95,9 +94,9 @@ class Launch:
         given = (*tensors, *[nothing if x is None else x for x in (slots, at, old)])
         args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
         # All else that Triton looks at is the same.
-        alike = (first.bit_length() > 31, old_first.bit_length() > 31, *[place_of(x) for x in given])
+        alike = first.bit_length() > 31, old_first.bit_length() > 31, places_of(given)
         with on(tensors[0]):
-            start(self._compiled, alike, turn_kernel, self.programs, args, self.constants, self.options)
+            self._started.run(alike, args)
 
 
 def launch(

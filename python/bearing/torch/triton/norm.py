@@ -16,7 +16,7 @@ from .norm_kernel import norm_kernel
 from .positions import placed
 from .recipe import OfTensor, Ways, kind_of, kinds_of, new, template, ways
 from .rotate import check_heads, heads_of, like
-from .start import Compiled, place_of, start
+from .start import Started, places_of
 
 
 def norm_rotate(
@@ -42,17 +42,17 @@ class _Launch:
     def __init__(
         self, plan: _Plan, kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple[int, ...], **constants: Any
     ) -> None:
-        self.programs, self.kept, self.sizes, self.rest, self.constants = plan.programs, kept, sizes, rest, constants
-        self.options = {"num_warps": plan.warps, **FUSION}
-        self._compiled: Compiled = {}
+        self.programs, self.kept, self.sizes, self.rest = plan.programs, kept, sizes, rest
+        options = {"num_warps": plan.warps, **FUSION}
+        self._started = Started(norm_kernel, kept[0].device, plan.programs, constants, options)
 
     def run(self, tensors: tuple[Tensor, ...], at: Tensor | None, first: int) -> None:
         """tensors: x, y, the gradient of y, shares of the weight's, and the weight."""
         given = *tensors, self.kept[0] if at is None else at
         args = *given, *self.kept, *self.sizes, first, *self.rest
-        alike = (tensors[4].dtype, first.bit_length() > 31, *[place_of(x) for x in given])
+        alike = tensors[4].dtype, first.bit_length() > 31, places_of(given)
         with on(tensors[0]):
-            start(self._compiled, alike, norm_kernel, self.programs, args, self.constants, self.options)
+            self._started.run(alike, args)
 
 
 class _Recipe(NamedTuple):

@@ -9,30 +9,48 @@ from typing import Any
 import torch
 
 AMD = torch.version.hip is not None
-# By what calls have in common: what Triton compiled, and the values of its constants.
-Compiled = dict[Hashable, tuple[Any, tuple[Any, ...]]]
+# By all that Triton looks at: what it compiled, and the values of its constants.
+_compiled: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
 
 
-def start(
-    compiled: Compiled, alike: Hashable, kernel: Any, programs: int, args: Sequence[Any], constants: dict[str, Any], options: dict[str, Any]
-) -> None:  # fmt: skip
-    """Launches a kernel. alike: equal for calls that Triton compiles once for. constants stand behind args in the kernel. From the
-    second call on Triton's hooks before a run, and knobs that are turned later, are not asked."""
-    grid = programs, 1, 1
-    found = compiled.get(alike)
-    if found is not None:
+class Started:
+    """A kernel on a device, and what its launches have beside arguments. constants stand behind these in the kernel."""
+
+    def __init__(
+        self, kernel: Any, device: torch.device, programs: int, constants: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        self._kernel, self._device, self._grid = kernel, device, (programs, 1, 1)
+        self._constants, self._options = constants, options
+        self._known: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
+
+    def run(self, alike: Hashable, args: Sequence[Any]) -> None:
+        """A launch on the device, which is the current one. alike: equal for launches of this object that Triton compiles once
+        for. From the second one on Triton's hooks before a run, and knobs that are turned later, are not asked."""
+        found = self._known.get(alike)
+        if found is None:
+            of_all = alike_of(args), *self._constants.values(), *self._options.values()
+            key = id(self._kernel), self._device, of_all
+            found = _compiled.get(key)
+            if found is None:
+                made = self._kernel[self._grid](*args, **self._constants, **self._options)
+                if made is not None:  # nothing is compiled where Triton interprets
+                    names = [name for name in self._kernel.arg_names if name in self._constants]
+                    self._known[alike] = _compiled[key] = made, tuple([self._constants[name] for name in names])
+                return
+            self._known[alike] = found
         made, values = found
-        made[grid](*args, *values)
-        return
-    made = kernel[grid](*args, **constants, **options)
-    if made is not None:  # nothing is compiled where Triton interprets
-        compiled[alike] = made, tuple(constants[name] for name in kernel.arg_names if name in constants)
+        made[self._grid](*args, *values)
 
 
 def alike_of(args: Sequence[Any]) -> tuple[Hashable, ...]:
     """What Triton looks at in arguments, numbers and tuples of them: types; whether pointers and whole numbers are multiples of 16; which numbers
     are 1, and which need 64 bits; place_of() tensors."""
     return tuple([_number(x) if type(x) is int else None if x is None else _other(x) for x in args])
+
+
+def places_of(tensors: Sequence[torch.Tensor | None]) -> tuple[int, ...]:
+    """place_of() those that are there."""
+    return tuple([place_of(x) for x in tensors if x is not None])
 
 
 def place_of(x: torch.Tensor) -> int:

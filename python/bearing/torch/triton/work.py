@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,7 @@ class Options(NamedTuple):
     visible: Tensor | None
     q_starts: Tensor | None
     k_starts: Tensor | None
+    block_table: Tensor | None
     mask: str
     window: Sequence[int]
     q_first: int
@@ -44,7 +45,19 @@ class Options(NamedTuple):
     scale: float | None
     soft_cap: float
     layout: str
-    block_table: Tensor | None = None
+
+    @property
+    def tensors(self) -> Sequence[Tensor | None]:
+        """Those that may be tensors."""
+        return self[:_NUMBERS]
+
+    @property
+    def numbers(self) -> Sequence[Any]:
+        """The others, which may be put in a dictionary."""
+        return *self[_NUMBERS:_WINDOW], tuple(self.window), *self[_WINDOW + 1 :]
+
+
+_NUMBERS, _WINDOW = (Options._fields.index(name) for name in ("mask", "window"))
 
 
 class Work:
@@ -87,17 +100,34 @@ class Work:
             self.tables = tables(self.products, parameters, self.heads, self.scale, q.dtype)
         with_q, with_k, with_v, with_mix = (one is not None for one in self.tables.sides)
         mix_dim = self.tables.sides[3].shape[2] if with_mix else 0
+        self._keeps_bias = self.bias_at is None
         self._bias = self._made_bias(q.device)
         self.kind = Kind(
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
             biased=some and (bool(self.biases) or self.tables.bias is not None), bias_is=self._bias.form, one_query=self.decodes and self.q_len == 1, line_step=0, straight=self._is_straight(),
             q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
-            sinks=options.sinks is not None, page=page, precision=_precision(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
+            sinks=options.sinks is not None, page=page, precision=precision_of(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
             finds_runs=self._finds_runs, lengths=self._finds_runs and options.k_lengths is not None, own=own, by_end=by_end,
         )  # fmt: skip
         self.call = self._call(q, k, v, q_at, k_at)
         self._lines: dict[tuple[int, int], Lines] = {}
+
+    @property
+    def is_step(self) -> bool:
+        """Whether this is a step of decoding whose kernels read the caller's own tensors, if rows are dense, and beside these only
+        what is kept."""
+        call, options = self.call, self.options
+        given = [x for x in (*self.parameters, *options.tensors) if x is not None]
+        return (
+            self._finds_runs
+            and not (self.terms.rows or self.products)
+            and call.q_at is None
+            and self._keeps_bias
+            and all(x.device == call.q.device for x in given)
+            and (call.factors is None or call.factors is self.parameters[0])
+            and call.pages is options.block_table
+        )
 
     def _is_straight(self) -> bool:
         """Whether the bias is known to be a line. Steps of decoding have no lines, and do not ask."""
@@ -167,6 +197,7 @@ class Work:
             _, first, end = self.biases[0]
             found = parts_of(self._encodings, self.parameters[first:end], self.heads, at, device)
             if found is not None:
+                self._keeps_bias = True
                 return found
         if self.biases:
             bias = numbers(self.biases, self.parameters, self.heads, at, device)
@@ -229,8 +260,8 @@ def _width(dim: int) -> int:
     return max(16, 1 << max(0, dim - 1).bit_length())
 
 
-def _precision(q: Tensor) -> str:
-    """float32 products as exact as float32, unless PyTorch was told that its own matrix products need not be."""
+def precision_of(q: Tensor) -> str:
+    """Of products of rows: float32 products as exact as float32, unless PyTorch was told that its own matrix products need not be."""
     if q.dtype is not torch.float32 or q.is_cpu:
         return "ieee"
     return "tf32" if torch.get_float32_matmul_precision() != "highest" else "ieee"

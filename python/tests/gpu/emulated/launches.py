@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -34,24 +34,43 @@ def pytest_configure() -> None:
     JITFunction.run = _run
 
 
-def _run(kernel: JITFunction, *args: Any, grid: tuple[int, ...], warmup: bool = False, **named: Any) -> None:
-    one = Launch(kernel, args, named)
-    key = f"{kernel.fn.__module__}.{kernel.fn.__qualname__} {kinds_of(one)} {named.get('num_warps')} {named.get('num_stages')}"
-    if key not in _texts:
-        _texts[key] = code_of(one, TARGET).text
-    values = dict(zip(kernel.arg_names, args, strict=False)) | named
-    parameters, tensors = [], []
-    for parameter in kernel.params:
-        if not parameter.is_constexpr:
-            for value in _leaves(values[parameter.name]):
-                # Triton makes a constant of these.
-                if value is None or (type(value) is int and value == 1 and not parameter.do_not_specialize):
-                    continue
-                if isinstance(value, torch.Tensor):
-                    tensors.append(value)
-                parameters.append(_number(value))
-    parameters += [0, 0]  # memory beside, which these kernels do not ask for
-    launch(_texts[key], 32 * named.get("num_warps", 4), grid, parameters, Memory(tensors))
+def _run(kernel: JITFunction, *args: Any, grid: tuple[int, ...], warmup: bool = False, **named: Any) -> _Compiled:
+    made = _Compiled(kernel, args, named)
+    made.launch(grid, {**dict(zip(kernel.arg_names, args, strict=False)), **named})
+    return made
+
+
+class _Compiled:
+    """A kernel as it was compiled for some arguments, which serves others as far as that goes. These come without names."""
+
+    def __init__(self, kernel: JITFunction, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+        one = Launch(kernel, args, named)
+        key = f"{kernel.fn.__module__}.{kernel.fn.__qualname__} {kinds_of(one)} {named.get('num_warps')} {named.get('num_stages')}"
+        if key not in _texts:
+            _texts[key] = code_of(one, TARGET).text
+        self.kernel, self.text, self.threads = kernel, _texts[key], 32 * named.get("num_warps", 4)
+        values = dict(zip(kernel.arg_names, args, strict=False)) | named
+        self.passed = [_is_passed(value, one) for one, value in self._leaves_of(values)]
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        return lambda *args: self.launch(grid, dict(zip(self.kernel.arg_names, args, strict=True)))
+
+    def launch(self, grid: tuple[int, ...], values: dict[str, Any]) -> None:
+        """Runs it."""
+        given = [value for _, value in self._leaves_of(values)]
+        given = [value for value, passed in zip(given, self.passed, strict=True) if passed]
+        parameters = [_number(value) for value in given] + [0, 0]  # memory beside, which these kernels do not ask for
+        launch(self.text, self.threads, grid, parameters, Memory([x for x in given if isinstance(x, torch.Tensor)]))
+
+    def _leaves_of(self, values: dict[str, Any]) -> list[tuple[Any, Any]]:
+        """Parameters that are no constants, with each number and tensor of theirs."""
+        variable = [one for one in self.kernel.params if not one.is_constexpr]
+        return [(one, value) for one in variable for value in _leaves(values[one.name])]
+
+
+def _is_passed(value: Any, parameter: Any) -> bool:
+    """Whether Triton does not make a constant of it."""
+    return value is not None and not (type(value) is int and value == 1 and not parameter.do_not_specialize)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -1,87 +1,22 @@
-"""Attention on GPUs, with biases and rows of tables by distance: the work of the ops ``bearing::attention`` and its backward."""
+"""The backward of attention on GPUs, with biases and rows of tables by distance."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from . import attend_backward, attend_diagonals, attend_forward
+from . import attend_backward, attend_diagonals
 from .attend_backward import Grads
 from .device import on
 from .distances import Distances, gradients
-from .launches import PROGRAMS, launch, packed, shares
-from .start import Compiled, alike_of, start
+from .launches import launch
 from .tables import SIDES
 from .tables import gradients as table_gradients
-from .tiles import TENSORS, Call
 from .work import Options, Work, bhtd, in_rows, stride_of
-
-
-def forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    parameters: Sequence[Tensor],
-    encodings: str,
-    options: Options,
-    out_dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    """out and lse."""
-    work = Work(q, k, v, parameters, encodings, options, forward=True)
-    out = q.new_empty((*q.shape[:-1], v.shape[-1]), dtype=out_dtype)
-    lse = q.new_empty((work.batch, work.heads, work.q_len), dtype=torch.float32)
-    if not lse.numel() or not out.shape[-1]:
-        return out, lse
-    kind, how = launch("decode" if work.decodes else "forward", work.kind, q.dtype)
-    if work.decodes:
-        kind = packed(kind, work.q_len, q.dtype)
-    blocks_of_queries = 1 if kind.packed else triton.cdiv(work.q_len, kind.rows) * kind.group
-    programs = blocks_of_queries * work.batch * (work.heads // kind.group)
-    parts, share = shares(programs, work.k_len, kind.cols)
-    to, to_lse = bhtd(out, options.layout), lse
-    if parts > 1:
-        to, to_lse = (lse.new_empty(parts * work.batch, *x.shape[1:]) for x in (to, lse))
-    sinks = None if options.sinks is None else options.sinks.contiguous()
-    with on(q):
-        blocks = None if work.decodes else work.visible.key_blocks(kind.rows, kind.cols)
-        args = work.call_for(kind), blocks, stride_of(blocks), sinks, to, to.stride()[:3], to_lse, share
-        _start(attend_forward.forward, q.device, programs * parts, args, how, KIND=kind)
-        if parts > 1:
-            whole = bhtd(out, options.layout)
-            args = to, to_lse, parts, work.batch, work.heads, work.q_len, whole, whole.stride()[:3], lse
-            sizes = {"VALUE_DIM": kind.value_dim, "WIDTH": kind.value_width, "MOST": PROGRAMS}
-            how = {"num_warps": 4, "enable_fp_fusion": True}
-            _start(attend_forward.merge_parts, q.device, lse.numel(), args, how, **sizes)
-    return out, lse
-
-
-_compiled: Compiled = {}
-_alike_numbers = functools.lru_cache(maxsize=1024)(alike_of)  # the layers of a model have the same
-
-
-def _start(
-    kernel: Any, device: torch.device, programs: int, args: Sequence[Any], how: dict[str, Any], **constants: Any
-) -> None:
-    """A launch on a device, which is the current one."""
-    first = args[0]
-    if isinstance(first, Call):
-        alike: Any = alike_of(first[:TENSORS]), _alike_numbers(first[TENSORS:]), alike_of(args[1:])
-    else:
-        alike = alike_of(args)
-    start(
-        _compiled,
-        (id(kernel), device, alike, *constants.values(), *how.values()),
-        kernel,
-        programs,
-        args,
-        constants,
-        how,
-    )
 
 
 def backward(
