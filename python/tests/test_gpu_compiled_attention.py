@@ -95,9 +95,7 @@ def launched(dtype, dim, target, made=learned_bias):
     ):
         out, lse = attention_forward(*rest, dtype)
         attention_backward(out, None, out, lse, *rest, True)
-    sides = lambda launch: (
-        "".join(f" of {x}" for x in launch.args if x in SIDES) if launch.kernel.fn.__name__ == "d_tables" else ""
-    )
+    sides = lambda launch: f" of {launch.named['SIDE']}" if launch.kernel.fn.__name__ == "d_tables" else ""
     return {launch.kernel.fn.__name__ + sides(launch): launch for launch in [*forward, *backward, *diagonals]}
 
 

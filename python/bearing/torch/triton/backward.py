@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-import triton
 from torch import Tensor
 
 from . import attend_backward, attend_diagonals
 from .attend_backward import Grads
+from .counts import parts_of
 from .device import on
 from .distances import Distances, gradients
 from .launches import launch
+from .start import start
 from .tables import SIDES
 from .tables import gradients as table_gradients
 from .work import Options, Work, bhtd, in_rows, stride_of
@@ -70,10 +71,19 @@ def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Te
     sums = torch.empty_like(lse)
     if sums.numel():
         kind = work.kind.of(64, 16)
-        attend_backward.row_sums[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
-            work.call, out, out.stride()[:3], d_out, d_out.stride()[:3],
-            lse if d_lse is None else d_lse.contiguous(), sums, kind, d_lse is not None, enable_fp_fusion=True,
-        )  # fmt: skip
+        programs = parts_of(work.q_len, kind.rows) * work.batch * work.heads
+        given = lse if d_lse is None else d_lse.contiguous()
+        args = work.call, out, out.stride()[:3], d_out, d_out.stride()[:3], given, sums
+        of_lse = d_lse is not None
+        start(
+            attend_backward.row_sums,
+            sums.device,
+            programs,
+            args,
+            {"enable_fp_fusion": True},
+            KIND=kind,
+            HAS_D_LSE=of_lse,
+        )
     return Grads(d_out, d_out.stride()[:3], lse, sums)
 
 
@@ -84,18 +94,17 @@ def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor], d_mix: Tensor | N
     if d_q.numel():
         kind, how = launch("d_queries", work.kind, dtype)
         blocks = work.visible.key_blocks(kind.rows, kind.cols)
-        attend_backward.d_queries[(triton.cdiv(work.q_len, kind.rows) * work.batch * work.heads,)](
-            work.call_for(kind), grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], d_mix, kind, **how
-        )
+        programs = parts_of(work.q_len, kind.rows) * work.batch * work.heads
+        args = work.call_for(kind), grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], d_mix
+        start(attend_backward.d_queries, d_q.device, programs, args, how, KIND=kind)
     if not work.q_len:
         d_k.zero_(), d_v.zero_()
     elif d_k.numel():
         kind, how = launch("d_keys", work.kind, dtype)
         blocks = work.visible.query_blocks(kind.rows, kind.cols)
-        attend_backward.d_keys[(triton.cdiv(work.k_len, kind.cols) * work.batch * d_k.shape[1],)](
-            work.call_for(kind), grads, blocks, stride_of(blocks), d_k, d_k.stride()[:3], d_v, d_v.stride()[:3], kind,
-            **how,
-        )  # fmt: skip
+        programs = parts_of(work.k_len, kind.cols) * work.batch * d_k.shape[1]
+        args = work.call_for(kind), grads, blocks, stride_of(blocks), d_k, d_k.stride()[:3], d_v, d_v.stride()[:3]
+        start(attend_backward.d_keys, d_k.device, programs, args, how, KIND=kind)
 
 
 def _of_parameters(work: Work, grads: Grads, at: Distances) -> dict[int, Tensor]:
@@ -127,11 +136,11 @@ class _Diagonals(NamedTuple):
     @staticmethod
     def of(work: Work, size: int, tables: int, at: Distances) -> _Diagonals:
         """Those that meet any of the distances. tables: how many sums each has, by head or for several heads together."""
-        q_blocks, k_blocks = triton.cdiv(work.q_len, size), triton.cdiv(work.k_len, size)
+        q_blocks, k_blocks = parts_of(work.q_len, size), parts_of(work.k_len, size)
         least = at.least + work.rules.offset
         most = least + at.count - 1
         lowest = max(1 - q_blocks, least // size)
-        count = min(k_blocks - 1, triton.cdiv(most, size)) - lowest + 1
+        count = min(k_blocks - 1, parts_of(most, size)) - lowest + 1
         # Parts for some thousand programs: enough for any GPU, and by the shapes alone.
         chunks = max(1, min(work.batch * q_blocks * (work.heads // tables), 2048 // (count * tables)))
         return _Diagonals(lowest, count, chunks)
@@ -156,10 +165,10 @@ def _d_numbers(work: Work, grads: Grads, at: Distances) -> Tensor:
     lowest, count, chunks = on_diagonals
     blocks = work.visible.key_blocks(size, size)
     parts = grads.lse.new_empty(chunks, work.heads, count, 2 * size)
-    attend_diagonals.d_distances[(count * work.heads * chunks,)](
-        work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, kind,
-        kind.holes or not work.rules.counted, **how,
-    )  # fmt: skip
+    args = work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch
+    checked = kind.holes or not work.rules.counted
+    programs = count * work.heads * chunks
+    start(attend_diagonals.d_distances, parts.device, programs, args, how, KIND=kind, CHECKED=checked)
     return on_diagonals.by_distance(parts, work, at, size)
 
 
@@ -171,8 +180,7 @@ def _d_table(work: Work, grads: Grads, at: Distances, side: str, table: Tensor) 
     lowest, count, chunks = on_diagonals
     blocks = work.visible.key_blocks(size, size)
     parts = grads.lse.new_empty(chunks, tables, count, 2 * size, dim)
-    attend_diagonals.d_tables[(count * tables * chunks,)](
-        work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, work.heads // tables, kind,
-        side, **how,
-    )  # fmt: skip
+    shared = work.heads // tables
+    args = work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch, shared
+    start(attend_diagonals.d_tables, parts.device, count * tables * chunks, args, how, KIND=kind, SIDE=side)
     return on_diagonals.by_distance(parts, work, at, size)

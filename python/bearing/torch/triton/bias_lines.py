@@ -16,6 +16,8 @@ import triton.language as tl
 from torch import Tensor
 
 from . import bias_numbers
+from .counts import parts_of, power_of_2
+from .start import start
 
 NEAR: tl.constexpr = tl.constexpr(bias_numbers.NEAR)
 LOG2E: tl.constexpr = tl.constexpr(1.4426950408889634)
@@ -35,15 +37,14 @@ def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int,
     """Of a bias [heads, distances] whose number `zero` is that of a query and the key at its own index. straight: it is known
     to be a line, or a sum of such, whose rounding may be larger than a line's: then every tile has one."""
     step = math.gcd(rows, cols)
-    least = -(triton.cdiv(q_len, rows) - 1) * rows
-    count = ((triton.cdiv(k_len, cols) - 1) * cols - least) // step + 1
+    least = -(parts_of(q_len, rows) - 1) * rows
+    count = ((parts_of(k_len, cols) - 1) * cols - least) // step + 1
     heads, distances = bias.shape
     found = torch.empty(heads, count, 2, device=bias.device, dtype=torch.float32)
-    width = triton.next_power_of_2(rows + cols)
-    lines_kernel[(count, heads)](
-        bias, found, bias.stride(0), distances, zero + least, count,
-        ROWS=rows, COLS=cols, STEP=step, WIDTH=width, STRAIGHT=straight, num_warps=1, enable_fp_fusion=True,
-    )  # fmt: skip
+    args = bias, found, bias.stride(0), distances, zero + least, count
+    sizes = {"ROWS": rows, "COLS": cols, "STEP": step, "WIDTH": power_of_2(rows + cols), "STRAIGHT": straight}
+    how = {"num_warps": 1, "enable_fp_fusion": True}
+    start(lines_kernel, found.device, (count, heads), args, how, **sizes)
     return Lines(found, least, step, count)
 
 

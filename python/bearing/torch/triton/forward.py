@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 import torch
-import triton
 from torch import Tensor
 
 from . import attend_forward
+from .counts import parts_of
 from .device import Kept, on
 from .launches import DECODED, PROGRAMS, launch, packed, shares
 from .recipe import kind_of, kinds_of
@@ -54,7 +54,7 @@ class Forward:
         if work.decodes:
             kind = packed(kind, q_len, work.call.q.dtype)
         self.kind, self.tile = kind, (kind.rows, kind.cols)
-        blocks_of_queries = 1 if kind.packed else triton.cdiv(q_len, kind.rows) * kind.group
+        blocks_of_queries = 1 if kind.packed else parts_of(q_len, kind.rows) * kind.group
         programs = blocks_of_queries * batch * (heads // kind.group)
         self._parts, self._share = shares(programs, work.k_len, kind.cols)
         self._all_parts = self._parts * batch, heads, q_len

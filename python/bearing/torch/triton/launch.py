@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-import triton
 import triton.language as tl
 from torch import Tensor
 
+from .counts import parts_of, power_of_2
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
 from .start import Started, places_of
@@ -158,11 +158,6 @@ def prepared(
     )  # fmt: skip
 
 
-def power_of_2(n: int) -> int:
-    """At least n. Triton's own function takes longer than a call may."""
-    return 1 << max(0, n - 1).bit_length()
-
-
 def bytes_of(x: Tensor) -> Tensor:
     """As kernels take 8-bit numbers."""
     return x.view(torch.uint8) if x.dtype is torch.float8_e4m3fn else x
@@ -214,15 +209,15 @@ def _plan(
     else:
         tokens = max(1, THREADS // wide)  # each thread makes one cosine at least
     tokens = min(tokens, power_of_2(time))
-    runs = batch * triton.cdiv(time, tokens)
+    runs = batch * parts_of(time, tokens)
     shared = min(counts[:2]) > 0 and runs >= fewest and (in_double or (narrow and cosines == "looked up"))
     if not (narrow or in_double):
         group = min(group, HEADS)
 
     def programs() -> int:
         if shared:
-            return runs * (1 + triton.cdiv(counts[2], group))
-        return runs * sum(triton.cdiv(count, group) for count in counts)
+            return runs * (1 + parts_of(counts[2], group))
+        return runs * sum(parts_of(count, group) for count in counts)
 
     while group > 1 and programs() < fewest and not shared:
         group = (group + 1) // 2

@@ -8,7 +8,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .counts import parts_of
 from .device import on
+from .start import start
 from .visible import Rules
 
 BLOCK = 128  # queries of a program
@@ -24,10 +26,10 @@ def runs(rules: Rules) -> tuple[Tensor, Tensor]:
         return first, end
     own, by_end, offset = places(rules)
     with on(first):
-        runs_kernel[(triton.cdiv(rules.q_len, BLOCK), batch)](
-            first, end, lengths, 0 if lengths is None else lengths.stride(0), rules.q_len, rules.k_len, offset, *rules.limits,
-            LENGTHS=lengths is not None, OWN=own, BY_END=by_end, BLOCK=BLOCK, num_warps=1,
-        )  # fmt: skip
+        stride = 0 if lengths is None else lengths.stride(0)
+        args = first, end, lengths, stride, rules.q_len, rules.k_len, offset, *rules.limits
+        kind = {"LENGTHS": lengths is not None, "OWN": own, "BY_END": by_end, "BLOCK": BLOCK}
+        start(runs_kernel, first.device, (parts_of(rules.q_len, BLOCK), batch), args, {"num_warps": 1}, **kind)
     return first, end
 
 

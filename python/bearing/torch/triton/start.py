@@ -14,12 +14,14 @@ _compiled: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
 
 
 class Started:
-    """A kernel on a device, and what its launches have beside arguments. constants stand behind these in the kernel."""
+    """A kernel on a device, and what its launches have beside arguments. constants stand behind these in the kernel. programs: along one
+    axis, or along several."""
 
     def __init__(
-        self, kernel: Any, device: torch.device, programs: int, constants: dict[str, Any], options: dict[str, Any]
-    ) -> None:
-        self._kernel, self._device, self._grid = kernel, device, (programs, 1, 1)
+        self, kernel: Any, device: torch.device, programs: int | Sequence[int], constants: dict[str, Any], options: dict[str, Any]
+    ) -> None:  # fmt: skip
+        self._kernel, self._device = kernel, device
+        self._grid = (programs, 1, 1) if isinstance(programs, int) else (*programs, 1, 1)[:3]
         self._constants, self._options = constants, options
         self._known: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
 
@@ -40,6 +42,13 @@ class Started:
             self._known[alike] = found
         made, values = found
         made[self._grid](*args, *values)
+
+
+def start(
+    kernel: Any, device: torch.device, programs: int | Sequence[int], args: Sequence[Any], options: dict[str, Any], **constants: Any
+) -> None:  # fmt: skip
+    """One launch, which shares with others what Triton compiled."""
+    Started(kernel, device, programs, constants, options).run(None, args)
 
 
 def alike_of(args: Sequence[Any]) -> tuple[Hashable, ...]:
