@@ -34,6 +34,8 @@ from bearing.torch.triton.tables import SIDES
 from bearing.torch.triton.work import Options
 from compiled import TARGETS, code_of, recorded
 
+# Bytes that threads of a program may share. GPUs for desktops (sm_86, sm_89, sm_120), whose products are those of sm_80, have 99 KiB.
+SHARED = {"sm_80": 99 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
 PRODUCTS = {"sm_80": r"\bmma\.sync", "sm_90": r"\b(?:wgmma\.mma_async|mma\.sync)", "gfx942": r"\bv_mfma"}
 CAUSAL = Options(*[None] * 9, "causal", (-1, -1), 0, 0, None, 0.0, "bhtd")
 
@@ -201,6 +203,7 @@ def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, 
     assert code.spilled == SPILLED.get((kernel, dim, target), 0)
     assert code.local == 0 or code.spilled > 0
     assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
     assert code.widest_load == 16
 
 
@@ -210,6 +213,7 @@ def test_a_bias_that_is_a_line_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target, alibi)[kernel], target)
     assert code.spilled == SPILLED_STRAIGHT.get((kernel, dim, target), 0)
     assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
 
 
 @pytest.mark.parametrize(
@@ -220,6 +224,7 @@ def test_rows_by_distance_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target, picked_rows)[kernel], target)
     assert code.spilled == SPILLED_PICKED.get((kernel, dim, target), 0)
     assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
     assert code.widest_load == 16
 
 
@@ -230,6 +235,7 @@ def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target, numbers_of_queries)[kernel], target)
     assert code.spilled == SPILLED_MIXED.get((kernel, dim, target), 0)
     assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
     assert code.widest_load == 16
 
 
@@ -240,6 +246,7 @@ def test_a_decode_step_spills_next_to_nothing(paged, target):
     forward, merged = (code_of(launch, target) for launch in decode_step(paged, target))
     assert forward.spilled <= (28 if paged and target == "sm_80" else 0) and merged.spilled == merged.local == 0
     assert re.search(PRODUCTS[target], forward.text)
+    assert forward.shared <= SHARED[target]
     assert forward.widest_load == 16
 
 
@@ -249,9 +256,11 @@ def test_rows_of_256_spill_nothing(kernel, target):
     code = code_of(launched(torch.bfloat16, 256, target)[kernel], target)
     assert code.spilled == code.local == 0
     assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
 
 
 def test_tiles_that_are_too_large_are_seen(monkeypatch):
     """So the test above can fail."""
     monkeypatch.setitem(launches._16_BITS_UNEVEN, "d_keys", ((128, 128, 4, 2),) * 3)
-    assert code_of(launched(torch.bfloat16, 128, "sm_80")["d_keys"], "sm_80").spilled > 0
+    code = code_of(launched(torch.bfloat16, 128, "sm_80")["d_keys"], "sm_80")
+    assert code.spilled > 0 and code.shared > SHARED["sm_80"]

@@ -72,6 +72,7 @@ class Code(NamedTuple):
     spilled: int  # bytes of registers that did not fit
     local: int  # bytes of each thread's own memory
     registers: int
+    shared: int  # bytes of the memory that a program's threads share
 
     @property
     def widest_load(self) -> int:
@@ -119,7 +120,7 @@ def code_of(launch: Launch, target: str) -> Code:
     source = ASTSource(launch.kernel, *kinds_of(launch))
     made = triton.compile(source, target=TARGETS[target], options=options)
     text = made.asm["ptx"] if "ptx" in made.asm else made.asm["amdgcn"]
-    return Code(target, text, made.asm["ttgir"], *_memory(text, target))
+    return Code(target, text, made.asm["ttgir"], *_memory(text, target), made.metadata.shared)
 
 
 def _kind_of(value: Any, path: tuple[int, ...], constant: bool, constants: dict, attributes: dict) -> Any:
