@@ -30,8 +30,8 @@ from bearing.torch.triton import (
 from bearing.torch.triton.backward import backward as attention_backward
 from bearing.torch.triton.forward import _steps
 from bearing.torch.triton.forward import forward as attention_forward
+from bearing.torch.triton.options import Options
 from bearing.torch.triton.tables import SIDES
-from bearing.torch.triton.work import Options
 from compiled import TARGETS, code_of, recorded
 
 # Bytes that threads of a program may share. GPUs for desktops (sm_86, sm_89, sm_120), whose products are those of sm_80, have 99 KiB.

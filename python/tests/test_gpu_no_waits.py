@@ -34,7 +34,7 @@ from bearing.torch.triton import (
 )
 from bearing.torch.triton.backward import backward as attention_backward
 from bearing.torch.triton.forward import forward as attention_forward
-from bearing.torch.triton.work import Options
+from bearing.torch.triton.options import Options
 from compiled import recorded
 
 ROPE = bt.Rope(bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([1, 2, 1])), 16)

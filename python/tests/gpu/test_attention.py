@@ -13,7 +13,7 @@ import torch
 from bearing import _core
 from bearing.torch.encoding import traits_of
 from bearing.torch.triton.forward import forward
-from bearing.torch.triton.work import Options
+from bearing.torch.triton.options import Options
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 

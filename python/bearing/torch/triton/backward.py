@@ -14,10 +14,11 @@ from .counts import parts_of
 from .device import on
 from .distances import Distances, gradients
 from .launches import launch
+from .options import Options
 from .start import start
 from .tables import SIDES
 from .tables import gradients as table_gradients
-from .work import Options, Work, bhtd, in_rows, stride_of
+from .work import Work, bhtd, in_rows, stride_of
 
 
 def backward(

@@ -11,10 +11,11 @@ from . import attend_forward
 from .counts import parts_of
 from .device import Kept, on
 from .launches import DECODED, PROGRAMS, launch, packed, shares
+from .options import Options
 from .recipe import kind_of, kinds_of
 from .start import Started, places_of
 from .tiles import Call
-from .work import Options, Work, precision_of, stride_of
+from .work import Work, precision_of, stride_of
 
 
 def forward(
