@@ -12,8 +12,9 @@ import numpy as np
 
 from .memory import WARP, Fault, Memory, Shared
 from .ptx import Instruction, Program, registers
+from .warp_groups import GROUP, ROWS, Matrix, Products, left_of, matrix_of, parts_of, sums_of
 
-SHARED_BYTES = 64 * 1024
+SHARED_BYTES = 227 * 1024
 _TYPES: dict[str, Any] = {
     "pred": np.bool_, "f64": np.float64, "f32": np.float32, "f16": np.float16, "bf16": np.uint16,
     **{f"{kind}{bits}": getattr(np, f"{'' if kind == 's' else 'u'}int{bits}") for kind in "bus" for bits in (8, 16, 32, 64)},
@@ -106,6 +107,7 @@ class Block:
     def __init__(self, program: Program, threads: int, fixed: dict[str, int], memory: Memory) -> None:
         self.program, self.threads, self.fixed, self.memory = program, threads, fixed, memory
         self.shared = Shared(SHARED_BYTES)
+        self.products = Products(self.shared)
         self.registers: dict[str, np.ndarray] = {}
         self.at = np.zeros(threads, np.int64)  # where each thread goes on
 
@@ -130,13 +132,14 @@ class Block:
             special(one, here)
         elif name in _BINARY or name in _UNARY or name in ("fma", "mad", "div"):
             self._compute(one, here)
-        elif name not in ("fence", "membar", "discard", "nanosleep"):
+        elif name not in ("membar", "discard", "nanosleep"):
             raise NotImplementedError(one.text)
 
     def value(self, operand: str, kind: str) -> np.ndarray:
         """An operand as numbers of a type."""
         dtype = np.dtype(_TYPES[kind])
         if operand in self.registers:
+            self.products.check(operand)
             found = self.registers[operand]
             if found.dtype == dtype:
                 return found
@@ -167,6 +170,8 @@ class Block:
             if values.dtype.kind == "i":
                 values = values.astype(f"i{bits // 8}")
             values = values.view(_UNSIGNED[values.dtype.itemsize * 8]).astype(_UNSIGNED[bits])
+        self.products.check(register)
+        self.products.changed.add(register)
         before = self.registers.get(register)
         self.registers[register] = values if before is None or here.all() else np.where(here, values, before)
 
@@ -393,6 +398,63 @@ class Block:
                 found[i, w : w + WARP] = d[row + 8 * (i // 2), two + i % 2]
         for register, values in zip(into, found, strict=True):
             self.put(register, values, here)
+
+    # What threads of a warp group do together.
+
+    def _fence(self, one: Instruction, here: np.ndarray) -> None:
+        if "proxy" in one.name:
+            if not here.all():
+                raise NotImplementedError(one.text)
+            self.shared.fence()
+
+    def _wgmma(self, one: Instruction, here: np.ndarray) -> None:
+        if self.threads % GROUP or not here.all():
+            raise Fault("some threads of a warp group do not come")
+        if one.name[1] == "fence":
+            self.products.fence()
+        elif one.name[1] == "commit_group":
+            self.products.commit()
+        elif one.name[1] == "wait_group":
+            self.products.wait(int(one.operands[0], 0))
+        else:
+            self._multiply(one, here)
+
+    def _multiply(self, one: Instruction, here: np.ndarray) -> None:
+        """m64n…k16 of 16 bits into float32. Operands: the sums, what is multiplied, whether the sums go on, two signs, and of what
+        lies in shared memory whether it lies across the depth."""
+        shape, into, kind = one.name[4], one.name[5], one.name[-1]
+        if not shape.endswith("k16") or into != "f32" or kind not in ("f16", "bf16"):
+            raise NotImplementedError(one.text)
+        sums, left, right, goes_on = (registers(operand) for operand in one.operands[:4])
+        left_sign, right_sign, *across = (int(flag, 0) for flag in one.operands[4:])
+        in_registers = len(left) > 1
+        goes_on = self.value(goes_on[0], "pred")
+        before, held = self._together(sums), self._together(left) if in_registers else None
+        found, read = [], []
+
+        def matrix(operand: str, rows: int, group: slice, across: int) -> np.ndarray:
+            descriptors = self.value(operand, "b64")[group]
+            if (descriptors != descriptors[0]).any():
+                raise Fault("threads of a warp group name different matrices")
+            units = Matrix.of(int(descriptors[0])).units(rows, not across)
+            read.append(units.ravel())
+            return matrix_of(self.shared.units(units), not across)
+
+        def numbers(bits: np.ndarray) -> np.ndarray:
+            return (bits.view(np.float16) if kind == "f16" else _from_bf16(bits)).astype(np.float64)
+
+        for group in (slice(first, first + GROUP) for first in range(0, self.threads, GROUP)):
+            a = left_of(held[:, group]) if in_registers else matrix(left[0], ROWS, group, across[0])
+            b = matrix(right[0], 2 * len(sums), group, across[-1])
+            c = np.where(goes_on[group.start], sums_of(before[:, group].view(np.float32)), 0)
+            found.append(parts_of((left_sign * numbers(a) @ (right_sign * numbers(b)).T + c).astype(np.float32)))
+        self.products.begin(sums, left if in_registers else [], shape, np.concatenate(read))
+        self.registers.update(zip(sums, np.concatenate(found, 1).view(np.uint32), strict=True))
+
+    def _together(self, names: Sequence[str]) -> np.ndarray:
+        """Registers of 32 bits, which products may be using."""
+        nothing = np.zeros(self.threads, np.uint32)
+        return np.stack([self.registers.get(name, nothing) for name in names])
 
     # Where threads go on.
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 WARP = 32
+UNIT = 16  # bytes of shared memory that products of matrices read at once
 
 
 class Fault(AssertionError):
@@ -49,6 +50,8 @@ class Shared:
         self.bytes = np.zeros(size, np.uint8)
         self.writer, self.reader = np.full(size, -1, np.int8), np.full(size, -1, np.int8)  # warps; -2: several
         self.pending = np.zeros(size, bool)  # a copy has been asked for, and not been waited for
+        self.unseen = np.zeros(size, bool)  # written, and no fence told products of matrices
+        self.held = np.zeros(size, np.int16)  # by so many products that were not waited for
         self.groups: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
         self.asked: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
@@ -74,7 +77,9 @@ class Shared:
             raise Fault("a place is written where another warp has been, without a barrier")
         if self.pending[places].any():
             raise Fault("a place is written where a copy is on its way")
-        self.bytes[places], self.writer[places] = values, warps[:, None]
+        if self.held[places].any():
+            raise Fault("a place is written that a product reads, which was not waited for")
+        self.bytes[places], self.writer[places], self.unseen[places] = values, warps[:, None], True
         if (self.bytes[places] != values).any():
             raise Fault("threads write different values to one place")
 
@@ -82,6 +87,8 @@ class Shared:
         """Begins a copy from memory."""
         if _others(self.reader[places], warps) or self.pending[places].any():
             raise Fault("a copy goes where another warp has been, without a barrier")
+        if self.held[places].any():
+            raise Fault("a copy goes to what a product reads, which was not waited for")
         self.pending[places] = True
         self.asked.append((places, warps, values))
 
@@ -95,6 +102,37 @@ class Shared:
         while len(self.groups) > left:
             for places, warps, values in self.groups.pop(0):
                 self.bytes[places], self.writer[places], self.pending[places] = values, warps[:, None], False
+                self.unseen[places] = True
+
+    def fence(self) -> None:
+        """All that was written is seen by products of matrices."""
+        self.unseen[:] = False
+
+    def units(self, units: np.ndarray) -> np.ndarray:
+        """What all warps read for a product of matrices, by units of 16 bytes."""
+        if (units < 0).any() or (units >= len(self.bytes) // UNIT).any():
+            raise Fault(f"units {units.min()} to {units.max()} of shared memory")
+        if _by_units(self.pending)[units].any():
+            raise Fault("a product reads bytes whose copy was not waited for")
+        if (_by_units(self.writer)[units] != -1).any():
+            raise Fault("a product reads what was written, without a barrier")
+        if _by_units(self.unseen)[units].any():
+            raise Fault("a product reads what was written, without fence.proxy.async")
+        return _by_units(self.bytes)[units]
+
+    def hold(self, units: np.ndarray) -> None:
+        """All warps may be reading, until they let go."""
+        _by_units(self.held)[units] += 1
+        _by_units(self.reader)[units] = -2
+
+    def let_go(self, units: np.ndarray) -> None:
+        """Each warp knows it of its own reading; of the others', by a barrier."""
+        _by_units(self.held)[units] -= 1
+        _by_units(self.reader)[units] = -2
+
+
+def _by_units(values: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, UNIT)
 
 
 def _others(known: np.ndarray, warps: np.ndarray) -> bool:
