@@ -28,6 +28,11 @@ def ran(body, threads=64, *tensors):
 
 
 PLACE = ["mov.u32 %r1, %tid.x;", "shl.b32 %r2, %r1, 2;"]  # four bytes of each thread
+FENCE, COMMIT, DONE = (f"wgmma.{x}.sync.aligned" for x in ("fence;", "commit_group;", "wait_group 0;"))
+PRODUCT = (
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r20,%r21,%r22,%r23}, {%r24,%r25,%r26,%r27}, %rd9, 0, 1, 1, 0;"
+)
+BEGUN = [FENCE, PRODUCT, COMMIT]  # it reads the first bytes of shared memory
 OTHER = ["xor.b32 %r3, %r2, 128;"]  # those of the other warp
 
 
@@ -61,6 +66,27 @@ WRONG = {
     "a barrier for some": (
         "do not come", ["mov.u32 %r1, %tid.x;", "setp.lt.u32 %p1, %r1, 8;", "@%p1 bra $L__end;", "bar.sync 0;", "$L__end:"],
     ),
+    "sums that nobody waits for": ("not waited for", [*BEGUN, "mov.b32 %r1, %r20;"]),
+    "sums of a group that may be on its way": ("not waited for", [*BEGUN, "wgmma.wait_group.sync.aligned 1;", "mov.b32 %r1, %r20;"]),
+    "sums that another product multiplies": (
+        "in another way", [*BEGUN, PRODUCT.replace("20,%r21,%r22,%r23", "30,%r31,%r32,%r33").replace("24,%r25,%r26,%r27", "20,%r21,%r22,%r23")],
+    ),
+    "what is multiplied changes": ("not waited for", [*BEGUN, "mov.b32 %r24, 7;"]),
+    "no fence of registers": ("last wgmma.fence", [FENCE, "mov.b32 %r24, 7;", PRODUCT]),
+    "a write of what is multiplied": ("which was not waited for", [*BEGUN, "bar.sync 0;", *PLACE, "st.shared.b32 [%r2], %r1;"]),
+    "a copy to what is multiplied": (
+        "which was not waited for", [*BEGUN, "bar.sync 0;", *PLACE, "cp.async.ca.shared.global [%r2], [%rd0], 0x4;"],
+    ),
+    "no barrier after a product": ("without a barrier", [*BEGUN, "bar.sync 0;", DONE, *PLACE, "st.shared.b32 [%r2], %r1;"]),
+    "no barrier before a product": (
+        "without a barrier", [*PLACE, "st.shared.b32 [%r2], %r1;", "fence.proxy.async.shared::cta;", *BEGUN],
+    ),
+    "no fence of shared memory": ("without fence.proxy", [*PLACE, "st.shared.b32 [%r2], %r1;", "bar.sync 0;", *BEGUN]),
+    "a product of a copy that nobody waits for": (
+        "not waited for", [*PLACE, "cp.async.ca.shared.global [%r2], [%rd0], 0x4;", "cp.async.commit_group;", *BEGUN],
+    ),
+    "a product for some": ("do not come", ["mov.u32 %r1, %tid.x;", "setp.lt.u32 %p1, %r1, 96;", f"@%p1 {FENCE}"]),
+    "a matrix for each thread": ("different matrices", ["mov.u32 %r1, %tid.x;", "cvt.u64.u32 %rd9, %r1;", *BEGUN]),
     "far in shared memory": ("of shared memory", ["mov.b32 %r2, 999996;", "ld.shared.b32 %r5, [%r2];"]),
 }  # fmt: skip
 
@@ -69,12 +95,67 @@ WRONG = {
 def test_what_no_kernel_may_do_is_seen(name):
     words, body = WRONG[name]
     with pytest.raises(Fault, match=words):
-        ran(body, 64, torch.zeros(64, dtype=torch.int32))
+        ran(body, 128, torch.zeros(64, dtype=torch.int32))
 
 
 def test_an_instruction_that_is_not_known_is_an_error():
-    with pytest.raises(NotImplementedError, match="wgmma"):
-        ran(["wgmma.fence.sync.aligned;"])
+    with pytest.raises(NotImplementedError, match="mbarrier"):
+        ran(["mbarrier.init.shared::cta.b64 [%r1], 1;"])
+
+
+def swizzled(matrix, width, across):
+    """Rows of 16 numbers of 16 bits as they lie in shared memory [8192 bytes], and the steps and the swizzle of a descriptor.
+    width: bytes that a swizzle turns about. across: the numbers of a column lie together."""
+    lying, columns = torch.zeros(4096, dtype=matrix.dtype), width // 2
+    near, far = (1024, 128) if width == 16 else (2048, 8 * width)
+    for row in range(len(matrix)):
+        for depth in range(16):
+            if not across:
+                at = (
+                    row // 8 * far + row % 8 * width + (depth // 8 * near + depth % 8 * 2 if width == 16 else depth * 2)
+                )
+            elif width == 16:
+                at = row // 8 * far + depth // 8 * near + depth % 8 * 16 + row % 8 * 2
+            else:
+                at = row // columns * near + depth // 8 * far + depth % 8 * width + row % columns * 2
+            lying[(at ^ at >> 3 & width - 16) // 2] = matrix[row, depth]
+    return lying, near >> 4 << 16 | far >> 4 << 32 | {16: 0, 128: 1, 64: 2, 32: 3}[width] << 62
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("width", [16, 32, 64, 128])
+def test_products_of_a_warp_group(width, across, kind):
+    """a b and then a b more, of a in shared memory and in registers."""
+    dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[kind]
+    a, b = torch.randn(2, 64, 16).to(dtype)
+    (left, left_at), (right, right_at) = (swizzled(x, width, across) for x in (a, b))
+    thread, part = torch.arange(128), torch.arange(32)[:, None]
+    row, column = thread // 32 * 16 + thread % 32 // 4, thread % 4 * 2
+    held = torch.stack([a[row + 8 * (i % 2), column + 8 * (i // 2) + j] for i in range(4) for j in range(2)]).view(
+        4, 2, 128
+    )
+    held = held.transpose(1, 2).contiguous().view(torch.int32)
+    shared, found = torch.cat([left, right]).view(torch.int32), torch.zeros(32, 128)
+    body = ["mov.u32 %r1, %tid.x;", "shl.b32 %r2, %r1, 4;", "cvt.u64.u32 %rd3, %r2;", "add.s64 %rd4, %rd0, %rd3;"]
+    for at in range(0, 16384, 2048):
+        body += [
+            f"ld.global.v4.b32 {{%r3, %r4, %r5, %r6}}, [%rd4 + {at}];",
+            f"st.shared.v4.b32 [%r2 + {at}], {{%r3, %r4, %r5, %r6}};",
+        ]
+    body += ["mul.wide.u32 %rd5, %r1, 4;", "add.s64 %rd6, %rd1, %rd5;", "add.s64 %rd7, %rd2, %rd5;"]
+    body += [f"ld.global.b32 %r{200 + i}, [%rd6 + {512 * i}];" for i in range(4)]
+    sums = "{" + ",".join(f"%r{100 + i}" for i in range(32)) + "}"
+    name = f"wgmma.mma_async.sync.aligned.m64n64k16.f32.{kind}.{kind} {sums}"
+    body += [f"mov.b64 %rd8, {left_at};", f"mov.b64 %rd9, {right_at | 8192 >> 4};", "mov.pred %p1, -1;"]
+    body += ["fence.proxy.async.shared::cta;", "bar.sync 0;", FENCE]
+    body += [f"{name}, %rd8, %rd9, 0, 1, 1, {int(across)}, {int(across)};"]
+    body += [f"{name}, {{%r200,%r201,%r202,%r203}}, %rd9, %p1, 1, -1, {int(across)};"] * 3
+    body += [COMMIT, DONE, *(f"st.global.b32 [%rd7 + {512 * i}], %r{100 + i};" for i in range(32))]
+    ran(body, 128, shared, held, found)
+    at = row + part % 4 // 2 * 8, column + part // 4 * 8 + part % 2
+    wanted = a.double() @ b.double().T * (1 - 3)
+    assert torch.allclose(found.double(), wanted[at], atol=1e-4)
 
 
 def test_numbers_are_rounded_as_a_gpu_does():

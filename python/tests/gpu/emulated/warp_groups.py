@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .memory import UNIT, Fault, Shared
+from .memory import Fault, Shared
 
 GROUP = 128  # threads
 ROWS, DEPTH = 64, 16  # of a product of 16-bit numbers
