@@ -114,11 +114,16 @@ def kinds_of(launch: Launch) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, 
     return signature, constants, attributes
 
 
-def code_of(launch: Launch, target: str) -> Code:
-    """Compiles one launch."""
+def made_of(launch: Launch, target: str) -> Any:
+    """Compiles one launch: what Triton gives."""
     options = {name: value for name, value in launch.named.items() if name in _OPTIONS}
     source = ASTSource(launch.kernel, *kinds_of(launch))
-    made = triton.compile(source, target=TARGETS[target], options=options)
+    return triton.compile(source, target=TARGETS[target], options=options)
+
+
+def code_of(launch: Launch, target: str) -> Code:
+    """The same, with what the assembler says of it."""
+    made = made_of(launch, target)
     text = made.asm["ptx"] if "ptx" in made.asm else made.asm["amdgcn"]
     return Code(target, text, made.asm["ttgir"], *_memory(text, target), made.metadata.shared)
 
@@ -169,4 +174,4 @@ def _memory(text: str, target: str) -> tuple[int, int, int]:
     return stores + loads, stack, int(re.search(r"Used (\d+) registers", said).group(1))
 
 
-__all__ = ["TARGETS", "Code", "Launch", "code_of", "kinds_of", "recorded"]
+__all__ = ["TARGETS", "Code", "Launch", "code_of", "kinds_of", "made_of", "recorded"]

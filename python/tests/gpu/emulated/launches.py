@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from compiled import Launch, code_of, kinds_of
+from compiled import Launch, kinds_of, made_of
 from triton.runtime.jit import JITFunction
 
 from .machine import launch
@@ -47,7 +47,7 @@ class _Compiled:
         one = Launch(kernel, args, named)
         key = f"{kernel.fn.__module__}.{kernel.fn.__qualname__} {kinds_of(one)} {named.get('num_warps')} {named.get('num_stages')}"
         if key not in _texts:
-            _texts[key] = code_of(one, TARGET).text
+            _texts[key] = made_of(one, TARGET).asm["ptx"]
         self.kernel, self.text, self.threads = kernel, _texts[key], 32 * named.get("num_warps", 4)
         values = dict(zip(kernel.arg_names, args, strict=False)) | named
         self.passed = [_is_passed(value, one) for one, value in self._leaves_of(values)]

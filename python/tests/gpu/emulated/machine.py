@@ -288,9 +288,7 @@ class Block:
             places, warps = self._places(one.operands[1], found.shape[1], here)
             found[here] = self.shared.read(places, warps)
         else:
-            address = self.address(one.operands[1], "u64")
-            for thread in np.flatnonzero(here):
-                found[thread] = self.memory.read(int(address[thread]), found.shape[1])
+            found[here] = self.memory.read(self.address(one.operands[1], "u64")[here], found.shape[1])
         for i, register in enumerate(into):
             part = np.ascontiguousarray(found[:, i * size : (i + 1) * size]).view(_TYPES[kind])[:, 0]
             self.put(register, part, here)
@@ -302,9 +300,7 @@ class Block:
         if "shared" in one.name:
             self.shared.write(*self._places(one.operands[0], values.shape[1], here), values[here])
         else:
-            address = self.address(one.operands[0], "u64")
-            for thread in np.flatnonzero(here):
-                self.memory.write(int(address[thread]), values[thread])
+            self.memory.write(self.address(one.operands[0], "u64")[here], values[here])
 
     def _places(self, operand: str, count: int, here: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """In shared memory, and the warps of the threads."""
@@ -322,8 +318,8 @@ class Block:
             of, count = self.address(one.operands[1], "u64"), int(one.operands[2], 0)
             there = self.value(one.operands[3], "u32") if len(one.operands) > 3 else np.full(self.threads, count)
             values = np.zeros((self.threads, count), np.uint8)  # of what is not there
-            for thread in np.flatnonzero(here & (there != 0)):
-                values[thread] = self.memory.read(int(of[thread]), count)
+            asked = here & (there != 0)
+            values[asked] = self.memory.read(of[asked], count)
             self.shared.ask(*self._places(one.operands[0], count, here), values[here])
 
     def _bar(self, one: Instruction, here: np.ndarray) -> None:

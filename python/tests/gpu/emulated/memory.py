@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -20,24 +20,34 @@ class Memory:
     """The tensors of a launch, where they lie in this process."""
 
     def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
-        storages = (x.untyped_storage() for x in tensors)
-        self.ranges = [(s.data_ptr(), s.data_ptr() + s.nbytes()) for s in storages]
+        ranges = {(s.data_ptr(), s.nbytes()) for s in (x.untyped_storage() for x in tensors) if s.nbytes()}
+        self.storages = [(at, np.frombuffer((ctypes.c_uint8 * size).from_address(at), np.uint8)) for at, size in ranges]
 
-    def read(self, address: int, count: int) -> np.ndarray:
-        """So many bytes."""
-        self._check(address, count)
-        return np.frombuffer(ctypes.string_at(address, count), np.uint8)
+    def read(self, addresses: np.ndarray, count: int) -> np.ndarray:
+        """So many bytes at each address [addresses, count]."""
+        found = np.empty((len(addresses), count), np.uint8)
+        for which, values, places in self._places(addresses, count):
+            found[which] = values[places]
+        return found
 
-    def write(self, address: int, values: np.ndarray) -> None:
-        """Bytes."""
-        self._check(address, len(values))
-        ctypes.memmove(address, values.tobytes(), len(values))
+    def write(self, addresses: np.ndarray, given: np.ndarray) -> None:
+        """Bytes [addresses, count]."""
+        for which, values, places in self._places(addresses, given.shape[1]):
+            values[places] = given[which]
 
-    def _check(self, address: int, count: int) -> None:
-        if address % count:
-            raise Fault(f"{count} bytes at {address:#x}, which is no multiple")
-        if not any(begin <= address and address + count <= end for begin, end in self.ranges):
-            raise Fault(f"{count} bytes at {address:#x}, in no tensor of the launch")
+    def _places(self, addresses: np.ndarray, count: int) -> Iterator[tuple[np.ndarray, ...]]:
+        """Which addresses lie in a tensor, its bytes, and where among them."""
+        if (addresses % count).any():
+            raise Fault(f"{count} bytes at {addresses[addresses % count > 0][0]:#x}, which is no multiple")
+        left = np.ones(len(addresses), bool)
+        for begin, values in self.storages:
+            inside = left & (addresses >= begin) & (addresses + count <= begin + len(values))
+            if inside.any():
+                left &= ~inside
+                yield inside, values, (addresses[inside] - begin)[:, None] + np.arange(count)
+            if not left.any():
+                return
+        raise Fault(f"{count} bytes at {addresses[left][0]:#x}, in no tensor of the launch")
 
 
 class Shared:
