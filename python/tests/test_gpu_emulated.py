@@ -172,3 +172,27 @@ def test_numbers_are_rounded_as_a_gpu_does():
     ]
     ran(body, 32, y)
     assert y[0] == -(2.0**-60) and y[1] == 0 and y[2:].view(torch.int64) == 0x3F80_3F82
+
+
+def test_products_of_warps_in_tf32():
+    """The last 13 bits of numbers do not count."""
+    a, b, found = torch.randn(16, 8), torch.randn(8, 8), torch.zeros(4, 32)
+    thread = torch.arange(32)
+    row, column = thread // 4, thread % 4
+    parts = [a[row + 8 * (i % 2), column + 4 * (i // 2)] for i in range(4)] + [b[column + 4 * i, row] for i in range(2)]
+    body = [
+        "mov.u32 %r1, %tid.x;",
+        "mul.wide.u32 %rd3, %r1, 4;",
+        "add.s64 %rd4, %rd0, %rd3;",
+        "add.s64 %rd5, %rd1, %rd3;",
+    ]
+    body += [f"ld.global.b32 %r{10 + i}, [%rd4 + {128 * i}];" for i in range(6)]
+    body += [
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r2,%r3,%r4,%r5}, {%r10,%r11,%r12,%r13}, {%r14,%r15}, {%r6,%r7,%r8,%r9};"
+    ]
+    body += [f"st.global.b32 [%rd5 + {128 * i}], %r{2 + i};" for i in range(4)]
+    ran(body, 32, torch.stack(parts), found)
+    cut = lambda x: (x.view(torch.int32) & -(2**13)).view(torch.float32).double()
+    part = torch.arange(4)[:, None]
+    wanted = (cut(a) @ cut(b))[row + 8 * (part // 2), 2 * column + part % 2]
+    assert torch.allclose(found.double(), wanted, atol=1e-5)

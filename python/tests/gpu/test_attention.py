@@ -78,6 +78,31 @@ def test_types_of_16_bits(dtype, device):
     )  # weights are rounded
 
 
+def kerple():
+    return bt.Kerple(bearing.Kerple(form="logarithmic"), 4)
+
+
+TILES = {
+    "window": (torch.bfloat16, 64, kerple, {"mask": "causal", "window": (140, -1), "q_positions": 60, "k_positions": 0}),
+    "packed": (
+        torch.float16, 64, lambda: bt.Alibi(4).requires_grad_(),
+        {"mask": "causal_bottom_right", "q_starts": torch.tensor([0, 20, 150]), "k_starts": torch.tensor([0, 25, 210])},
+    ),
+    "lengths": (torch.bfloat16, 24, lambda: t5(4), {"mask": "causal_bottom_right", "k_lengths": torch.tensor([190])}),
+    "caps and sinks": (torch.float16, 128, lambda: None, {"mask": "none", "soft_cap": 2.0, "sinks": torch.randn(4)}),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(INTERPRETED, reason="its tiles are small")
+@pytest.mark.parametrize("name", TILES)
+def test_several_tiles_of_16_bits(name, device):
+    """Whole tiles are copied while others are worked on."""
+    dtype, dim, made, options = TILES[name]
+    shapes = (4, 150, dim), (2, 210, dim), (2, 210, dim)
+    inputs = [torch.randn(1, *shape).to(device, dtype).requires_grad_() for shape in shapes]
+    agree(device, made(), inputs=inputs, **options)
+
+
 def test_each_head_has_its_keys(device):
     agree(device, t5(4), inputs=rows(device, heads=4, kv_heads=2), slope=1, mask="causal")
 

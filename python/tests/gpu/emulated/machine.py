@@ -366,27 +366,34 @@ class Block:
             self.shared.write(*self._rows(one.operands[0], i), rows)
 
     def _mma(self, one: Instruction, here: np.ndarray) -> None:
-        """m16n8k16 and m16n8k8 of 16 bits into float32."""
+        """m16n8k16 and m16n8k8 of 16 bits, and m16n8k8 of tf32, into float32."""
         depth, kind = int(one.name[3].rpartition("k")[2]), one.name[-3]
-        if depth not in (8, 16) or kind not in ("f16", "bf16") or one.name[-1] != "f32":
+        if (depth, kind) not in ((8, "f16"), (8, "bf16"), (16, "f16"), (16, "bf16"), (8, "tf32")) or one.name[
+            -1
+        ] != "f32":
             raise NotImplementedError(one.text)
         into, left, right, plus = (registers(operand) for operand in one.operands)
         lane = np.arange(WARP)
         row, two = lane // 4, 2 * (lane % 4)
+        together = 1 if kind == "tf32" else 2  # numbers of a register
+        first = lane % 4 * together
         found = np.zeros((4, self.threads), np.float32)
 
-        def halves(register: str, w: int) -> np.ndarray:
-            bits = self.value(register, "b32")[w : w + WARP, None].view(np.uint16)
-            return bits.view(np.float16).astype(np.float32) if kind == "f16" else _from_bf16(bits)
+        def numbers(register: str, w: int) -> np.ndarray:
+            bits = self.value(register, "b32")[w : w + WARP, None]
+            if kind == "tf32":
+                return (bits & np.uint32(0xFFFFE000)).view(np.float32)
+            halves = np.ascontiguousarray(bits).view(np.uint16)
+            return halves.view(np.float16).astype(np.float32) if kind == "f16" else _from_bf16(halves)
 
         for w in self._warps():
             a, b, c = np.zeros((16, depth)), np.zeros((depth, 8)), np.zeros((16, 8))
             for i, register in enumerate(left):
-                for j in range(2):
-                    a[row + 8 * (i % 2), two + 8 * (i // 2) + j] = halves(register, w)[:, j]
+                for j in range(together):
+                    a[row + 8 * (i % 2), first + 4 * together * (i // 2) + j] = numbers(register, w)[:, j]
             for i, register in enumerate(right):
-                for j in range(2):
-                    b[two + 8 * i + j, row] = halves(register, w)[:, j]
+                for j in range(together):
+                    b[first + 4 * together * i + j, row] = numbers(register, w)[:, j]
             for i, register in enumerate(plus):
                 c[row + 8 * (i // 2), two + i % 2] = self.value(register, "f32")[w : w + WARP]
             d = (a @ b + c).astype(np.float32)

@@ -34,6 +34,8 @@ class Memory:
         """Bytes [addresses, count]."""
         for which, values, places in self._places(addresses, given.shape[1]):
             values[places] = given[which]
+            if (values[places] != given[which]).any():
+                raise Fault("threads write different values to one place")
 
     def _places(self, addresses: np.ndarray, count: int) -> Iterator[tuple[np.ndarray, ...]]:
         """Which addresses lie in a tensor, its bytes, and where among them."""
