@@ -40,6 +40,20 @@ def _bits(register: str) -> int:
     return _BITS[re.sub(r"\W|\d", "", register)]
 
 
+@functools.cache
+def _literal(operand: str) -> int:
+    return int(operand[2:], 16) if operand[:2] in ("0f", "0d") else int(operand.rstrip("U"), 0)
+
+
+@functools.lru_cache(maxsize=4096)
+def _same(number: int, kind: str, threads: int) -> np.ndarray:
+    """The same bits in each thread."""
+    if kind == "pred":
+        return np.full(threads, bool(number))
+    bits = np.dtype(_TYPES[kind]).itemsize * 8
+    return np.full(threads, number & (1 << bits) - 1, _UNSIGNED[bits]).view(_TYPES[kind])
+
+
 def _fma(a: float, b: float, c: float) -> float:
     if not np.isfinite([a, b, c]).all():
         return a * b + c
@@ -109,21 +123,34 @@ class Block:
         self.shared = Shared(SHARED_BYTES)
         self.products = Products(self.shared)
         self.registers: dict[str, np.ndarray] = {}
-        self.at = np.zeros(threads, np.int64)  # where each thread goes on
+        self.everyone = np.ones(threads, bool)
+        self.next = 0  # where all threads go on, or …
+        self.apart: np.ndarray | None = None  # … where each does, if they are not at one place
 
     def run(self) -> None:
         """Threads that are behind go first, so that all meet again behind a branch that some of them took."""
-        while (now := int(self.at.min())) < len(self.program.instructions):
-            here = self.at == now
-            self.at[here] += 1
+        while (now := self.next if self.apart is None else int(self.apart.min())) < len(self.program.instructions):
+            here = self.everyone if self.apart is None else self.apart == now
+            self._go(now + 1, here)
             instruction = self.program.instructions[now]
             if instruction.guard:
                 here = here & (self.registers[instruction.guard] ^ instruction.inverted)
-            if here.any():
+            if here is self.everyone or here.any():
                 try:
                     self._step(instruction, here)
                 except Fault as fault:
                     raise Fault(f"{fault}: {instruction.text}") from None
+
+    def _all(self, here: np.ndarray) -> bool:
+        return here is self.everyone or bool(here.all())
+
+    def _go(self, to: int, here: np.ndarray) -> None:
+        """Some threads go on there."""
+        if self._all(here):
+            self.next, self.apart = to, None
+        else:
+            self.apart = np.full(self.threads, self.next) if self.apart is None else self.apart
+            self.apart[here] = to
 
     def _step(self, one: Instruction, here: np.ndarray) -> None:
         name = one.name[0]
@@ -143,23 +170,16 @@ class Block:
             found = self.registers[operand]
             if found.dtype == dtype:
                 return found
-            return found.astype(_UNSIGNED[dtype.itemsize * 8]).view(dtype)
+            return found.astype(_UNSIGNED[dtype.itemsize * 8], copy=False).view(dtype)
         if operand == "%tid.x":
             return np.arange(self.threads, dtype=dtype)
         if operand == "global_smem":
             return np.zeros(self.threads, dtype)
         if operand in self.fixed:
-            number = self.fixed[operand]
-        elif operand[:2] in ("0f", "0d"):
-            number = int(operand[2:], 16)
-        elif operand[0] == "%":
+            return _same(self.fixed[operand], kind, self.threads)
+        if operand[0] == "%":
             return np.zeros(self.threads, dtype)  # a register that nothing was written to: any number
-        else:
-            number = int(operand.rstrip("U"), 0)
-        if kind == "pred":
-            return np.full(self.threads, bool(number))
-        bits = dtype.itemsize * 8
-        return np.full(self.threads, number & (1 << bits) - 1, _UNSIGNED[bits]).view(dtype)
+        return _same(_literal(operand), kind, self.threads)
 
     def put(self, register: str, values: np.ndarray, here: np.ndarray) -> None:
         """Into a register, of some threads. What is narrower is widened, by its sign if it has one."""
@@ -169,11 +189,11 @@ class Block:
         if bits > 1:
             if values.dtype.kind == "i":
                 values = values.astype(f"i{bits // 8}")
-            values = values.view(_UNSIGNED[values.dtype.itemsize * 8]).astype(_UNSIGNED[bits])
+            values = values.view(_UNSIGNED[values.dtype.itemsize * 8]).astype(_UNSIGNED[bits], copy=False)
         self.products.check(register)
         self.products.changed.add(register)
         before = self.registers.get(register)
-        self.registers[register] = values if before is None or here.all() else np.where(here, values, before)
+        self.registers[register] = values if before is None or self._all(here) else np.where(here, values, before)
 
     def address(self, operand: str, kind: str) -> np.ndarray:
         """Of [register + number]."""
@@ -325,7 +345,7 @@ class Block:
     def _bar(self, one: Instruction, here: np.ndarray) -> None:
         if "warp" in one.name:
             return
-        if not here.all():
+        if not self._all(here):
             raise Fault("some threads do not come to a barrier")
         self.shared.barrier()
 
@@ -406,12 +426,12 @@ class Block:
 
     def _fence(self, one: Instruction, here: np.ndarray) -> None:
         if "proxy" in one.name:
-            if not here.all():
+            if not self._all(here):
                 raise NotImplementedError(one.text)
             self.shared.fence()
 
     def _wgmma(self, one: Instruction, here: np.ndarray) -> None:
-        if self.threads % GROUP or not here.all():
+        if self.threads % GROUP or not self._all(here):
             raise Fault("some threads of a warp group do not come")
         if one.name[1] == "fence":
             self.products.fence()
@@ -462,7 +482,7 @@ class Block:
     # Where threads go on.
 
     def _bra(self, one: Instruction, here: np.ndarray) -> None:
-        self.at[here] = self.program.labels[one.operands[0]]
+        self._go(self.program.labels[one.operands[0]], here)
 
     def _ret(self, one: Instruction, here: np.ndarray) -> None:
-        self.at[here] = len(self.program.instructions)
+        self._go(len(self.program.instructions), here)
