@@ -21,6 +21,7 @@ _TYPES: dict[str, Any] = {
 }  # fmt: skip
 _BITS = {"p": 1, "rs": 16, "h": 16, "r": 32, "f": 32, "rd": 64, "fd": 64}  # of registers by their names
 _UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
+_DEPTHS = {"f16": (8, 16), "bf16": (8, 16), "tf32": (8,)}  # of products of a warp
 _SMALLEST = np.finfo(np.float32).tiny
 
 
@@ -388,9 +389,7 @@ class Block:
     def _mma(self, one: Instruction, here: np.ndarray) -> None:
         """m16n8k16 and m16n8k8 of 16 bits, and m16n8k8 of tf32, into float32."""
         depth, kind = int(one.name[3].rpartition("k")[2]), one.name[-3]
-        if (depth, kind) not in ((8, "f16"), (8, "bf16"), (16, "f16"), (16, "bf16"), (8, "tf32")) or one.name[
-            -1
-        ] != "f32":
+        if depth not in _DEPTHS.get(kind, ()) or one.name[-1] != "f32":
             raise NotImplementedError(one.text)
         into, left, right, plus = (registers(operand) for operand in one.operands)
         lane = np.arange(WARP)
@@ -440,9 +439,9 @@ class Block:
         elif one.name[1] == "wait_group":
             self.products.wait(int(one.operands[0], 0))
         else:
-            self._multiply(one, here)
+            self._multiply(one)
 
-    def _multiply(self, one: Instruction, here: np.ndarray) -> None:
+    def _multiply(self, one: Instruction) -> None:
         """m64n…k16 of 16 bits into float32. Operands: the sums, what is multiplied, whether the sums go on, two signs, and of what
         lies in shared memory whether it lies across the depth."""
         shape, into, kind = one.name[4], one.name[5], one.name[-1]
