@@ -33,6 +33,7 @@ PRODUCT = (
     "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r20,%r21,%r22,%r23}, {%r24,%r25,%r26,%r27}, %rd9, 0, 1, 1, 0;"
 )
 BEGUN = [FENCE, PRODUCT, COMMIT]  # it reads the first bytes of shared memory
+OF_SUMS = PRODUCT.replace("%r2", "%r5").replace("{%r54,%r55,%r56,%r57}", "{%r20,%r21,%r22,%r23}")
 OTHER = ["xor.b32 %r3, %r2, 128;"]  # those of the other warp
 
 
@@ -67,13 +68,15 @@ WRONG = {
         "do not come", ["mov.u32 %r1, %tid.x;", "setp.lt.u32 %p1, %r1, 8;", "@%p1 bra $L__end;", "bar.sync 0;", "$L__end:"],
     ),
     "sums that nobody waits for": ("not waited for", [*BEGUN, "mov.b32 %r1, %r20;"]),
-    "sums of a group that may be on its way": ("not waited for", [*BEGUN, "wgmma.wait_group.sync.aligned 1;", "mov.b32 %r1, %r20;"]),
-    "sums that another product multiplies": (
-        "in another way", [*BEGUN, PRODUCT.replace("20,%r21,%r22,%r23", "30,%r31,%r32,%r33").replace("24,%r25,%r26,%r27", "20,%r21,%r22,%r23")],
+    "sums of a group that may be on its way": (
+        "not waited for", [*BEGUN, "wgmma.wait_group.sync.aligned 1;", "mov.b32 %r1, %r20;"],
     ),
+    "sums that another product multiplies": ("in another way", [*BEGUN, OF_SUMS]),
     "what is multiplied changes": ("not waited for", [*BEGUN, "mov.b32 %r24, 7;"]),
     "no fence of registers": ("last wgmma.fence", [FENCE, "mov.b32 %r24, 7;", PRODUCT]),
-    "a write of what is multiplied": ("which was not waited for", [*BEGUN, "bar.sync 0;", *PLACE, "st.shared.b32 [%r2], %r1;"]),
+    "a write of what is multiplied": (
+        "which was not waited for", [*BEGUN, "bar.sync 0;", *PLACE, "st.shared.b32 [%r2], %r1;"],
+    ),
     "a copy to what is multiplied": (
         "which was not waited for", [*BEGUN, "bar.sync 0;", *PLACE, "cp.async.ca.shared.global [%r2], [%rd0], 0x4;"],
     ),
@@ -187,9 +190,8 @@ def test_products_of_warps_in_tf32():
         "add.s64 %rd5, %rd1, %rd3;",
     ]
     body += [f"ld.global.b32 %r{10 + i}, [%rd4 + {128 * i}];" for i in range(6)]
-    body += [
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%r2,%r3,%r4,%r5}, {%r10,%r11,%r12,%r13}, {%r14,%r15}, {%r6,%r7,%r8,%r9};"
-    ]
+    operands = "{%r2,%r3,%r4,%r5}, {%r10,%r11,%r12,%r13}, {%r14,%r15}, {%r6,%r7,%r8,%r9}"
+    body += [f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {operands};"]
     body += [f"st.global.b32 [%rd5 + {128 * i}], %r{2 + i};" for i in range(4)]
     ran(body, 32, torch.stack(parts), found)
     cut = lambda x: (x.view(torch.int32) & -(2**13)).view(torch.float32).double()

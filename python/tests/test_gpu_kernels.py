@@ -46,7 +46,8 @@ def test_kernels_under_the_interpreter(files):
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_kernels_in_an_emulated_gpu(name):
     files, chosen = COMPILED[name]
-    run(files, "-p", "emulated.launches", "-k", chosen, BEARING_GPU="cpu", PYTHONPATH=str(FOLDER))
+    path = os.pathsep.join(filter(None, (str(FOLDER), os.environ.get("PYTHONPATH"))))
+    run(files, "-p", "emulated.launches", "-k", chosen, BEARING_GPU="cpu", PYTHONPATH=path)
 
 
 def test_the_same_calls_on_the_cpu_without_kernels():

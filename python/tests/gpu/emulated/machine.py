@@ -442,8 +442,8 @@ class Block:
             self._multiply(one)
 
     def _multiply(self, one: Instruction) -> None:
-        """m64n…k16 of 16 bits into float32. Operands: the sums, what is multiplied, whether the sums go on, two signs, and of what
-        lies in shared memory whether it lies across the depth."""
+        """m64n…k16 of 16 bits into float32. Operands: the sums, what is multiplied, whether the sums go on, two signs, and of
+        what lies in shared memory whether it lies across the depth."""
         shape, into, kind = one.name[4], one.name[5], one.name[-1]
         if not shape.endswith("k16") or into != "f32" or kind not in ("f16", "bf16"):
             raise NotImplementedError(one.text)
