@@ -89,7 +89,10 @@ TILES = {
         {"mask": "causal_bottom_right", "q_starts": torch.tensor([0, 20, 150]), "k_starts": torch.tensor([0, 25, 210])},
     ),
     "lengths": (torch.bfloat16, 24, lambda: None, {"mask": "causal_bottom_right", "k_lengths": torch.tensor([190])}),
-    "caps and sinks": (torch.float16, 128, lambda: None, {"mask": "none", "soft_cap": 2.0, "sinks": torch.randn(4)}),
+    "caps and sinks": (
+        torch.float16, 128, lambda: None,
+        {"mask": "none", "soft_cap": 2.0, "sinks": torch.tensor([0.5, -1.0, 2.0, -math.inf])},
+    ),
 }  # fmt: skip
 
 
