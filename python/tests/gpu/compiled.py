@@ -115,7 +115,8 @@ def kinds_of(launch: Launch) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, 
 
 
 def made_of(launch: Launch, target: str) -> Any:
-    """Compiles one launch: what Triton gives."""
+    """Compiles one launch: what Triton gives. Without a word of fused products its versions differ."""
+    assert "enable_fp_fusion" in launch.named
     options = {name: value for name, value in launch.named.items() if name in _OPTIONS}
     source = ASTSource(launch.kernel, *kinds_of(launch))
     return triton.compile(source, target=TARGETS[target], options=options)

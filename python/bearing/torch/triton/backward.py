@@ -11,7 +11,7 @@ from torch import Tensor
 from . import attend_backward, attend_diagonals
 from .attend_backward import Grads
 from .counts import parts_of
-from .device import on
+from .device import FUSION, on
 from .distances import Distances, gradients
 from .launches import launch
 from .options import Options
@@ -75,16 +75,8 @@ def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Te
         programs = parts_of(work.q_len, kind.rows) * work.batch * work.heads
         given = lse if d_lse is None else d_lse.contiguous()
         args = work.call, out, out.stride()[:3], d_out, d_out.stride()[:3], given, sums
-        of_lse = d_lse is not None
-        start(
-            attend_backward.row_sums,
-            sums.device,
-            programs,
-            args,
-            {"enable_fp_fusion": True},
-            KIND=kind,
-            HAS_D_LSE=of_lse,
-        )
+        # Not fused: threads that add up the same products would round them in different ways, and store different sums.
+        start(attend_backward.row_sums, sums.device, programs, args, FUSION, KIND=kind, HAS_D_LSE=d_lse is not None)
     return Grads(d_out, d_out.stride()[:3], lse, sums)
 
 
