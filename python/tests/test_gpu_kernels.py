@@ -25,7 +25,10 @@ COMPILED = {
         ["test_attention_decode.py"],
         "bias and (step or window or lengths or hidden) or one_tile and pairs or 1-bias or steps_that_are",
     ),
-    "products of matrices": (["test_attention.py", "test_attention_rows.py", "test_attention_logits.py"], "16_bits or every_mask and none"),
+    "products of matrices": (
+        ["test_attention.py", "test_attention_rows.py", "test_attention_logits.py"],
+        "16_bits or every_mask and none",
+    ),
 }
 
 

@@ -29,7 +29,9 @@ def runs(rules: Rules) -> tuple[Tensor, Tensor]:
         stride = 0 if lengths is None else lengths.stride(0)
         args = first, end, lengths, stride, rules.q_len, rules.k_len, offset, *rules.limits
         kind = {"LENGTHS": lengths is not None, "OWN": own, "BY_END": by_end, "BLOCK": BLOCK}
-        start(runs_kernel, first.device, (parts_of(rules.q_len, BLOCK), batch), args, {"num_warps": 1, **FUSION}, **kind)
+        start(
+            runs_kernel, first.device, (parts_of(rules.q_len, BLOCK), batch), args, {"num_warps": 1, **FUSION}, **kind
+        )
     return first, end
 
 
