@@ -16,6 +16,7 @@ import pytest
 import torch
 from bearing.torch.base import Input
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -235,6 +236,21 @@ def gradients_mapped(call, xs):
     same(once, expected)
 
 
+def gradients_in_batches(call, xs):
+    """Of several directions at once, as jacobian(…, vectorize=True) and gradcheck(…, check_batched_grad=True) ask for them."""
+    leaves = [x.clone().requires_grad_() for x in xs]
+    out = flat(call(*leaves))
+    along = [torch.randn(3, *y.shape, dtype=y.dtype) for y in out]
+    ask = {"retain_graph": True, "allow_unused": True, "materialize_grads": True}
+    found = torch.autograd.grad(out, leaves, along, is_grads_batched=True, **ask)
+    expected = [torch.autograd.grad(out, leaves, [a[i] for a in along], **ask) for i in range(3)]
+    same(found, [torch.stack(column) for column in zip(*expected, strict=True)])
+
+
+def functionalized(call, xs):
+    same(torch.func.functionalize(call)(*xs), call(*xs))
+
+
 def tangents(call, xs, along):
     return torch.func.jvp(call, xs, along)[1]
 
@@ -297,6 +313,8 @@ WAYS = {
     "func.grad and vjp": by_functional_gradients,
     "vmap": mapped,
     "vmap and grad": gradients_mapped,
+    "gradients in batches": gradients_in_batches,
+    "functionalize": functionalized,
     "requires_grad one by one": one_by_one,
     "autocast": autocast,
 }
@@ -305,7 +323,7 @@ WAYS = {
 # What finds the same faults of a module's Python: how it is traced, and how it is transformed.
 ALIKE = (
     ["jit.trace", "make_fx", "compile", "export", "FakeTensorMode"],
-    ["func.grad and vjp", "vmap", "vmap and grad"],
+    ["func.grad and vjp", "vmap", "vmap and grad", "gradients in batches", "functionalize"],
 )
 
 
@@ -319,7 +337,7 @@ def looked_at():
             turn = modules.index(name)
             traced, transformed = ALIKE
             left_out |= {*traced} - {traced[turn % 5], traced[(turn + 2) % 5]}
-            left_out |= {*transformed} - {transformed[turn % 3]}
+            left_out |= {*transformed} - {transformed[turn % 5]}
         yield from ((name, way) for way in WAYS if way not in left_out)
 
 
@@ -338,6 +356,55 @@ def test_forward_mode_derivatives_are_right_or_refused(name, way):
         return
     with pytest.raises(RuntimeError, match=r"^\[\w+\] has no forward-mode derivatives .*: take reverse mode"):
         forward(call, numbers(make), way)
+
+
+# Compiled functions that are transformed inside: the transformation goes the eager way, out of the graph.
+INSIDE = {
+    "func.grad": lambda call: torch.func.grad(summed(call)),
+    "vmap": lambda call: lambda *xs: torch.func.vmap(call)(*(torch.stack([x, x]) for x in xs)),
+    "jvp": lambda call: lambda *xs: torch.func.jvp(call, xs, xs)[1],
+}
+
+
+@pytest.mark.parametrize("way", INSIDE)
+@pytest.mark.parametrize("name", ["rotate", "rotate_", "attention", "linear_attention", "merge", "turn", "add"])
+def test_a_transformation_that_is_compiled_is_that_of_the_eager_call(name, way):
+    call, make = CALLS[name]
+    xs = numbers(make)
+    whole = INSIDE[way](call)
+    if way == "jvp" and name not in FORWARD:
+        with pytest.raises(RuntimeError, match="has no forward-mode derivatives"):
+            torch.compile(whole, backend="aot_eager")(*xs)
+        return
+    same(torch.compile(whole, backend="aot_eager")(*xs), whole(*xs))
+    if way == "jvp":
+        torch._dynamo.reset()
+        with pytest.raises(torch._dynamo.exc.Unsupported):  # never 0 without a word
+            torch.compile(whole, backend="aot_eager", fullgraph=True)(*xs)
+
+
+def test_positions_that_are_numbers_are_compiled_once():
+    """Twice, as every number is: for the first one, and for any."""
+    q, k = heads(DIM).detach(), heads(DIM).detach()
+    calls = {
+        "rotate": lambda first: bt.rotate(q, rope=ROTARY, positions=first),
+        "attention": lambda first: bt.attention(q, k, k, ROTARY, mask="causal", q_positions=first),
+        "turn": lambda first: bt.turn(ROTARY, q, first, side="key"),
+        "linear_attention": lambda first: bt.linear_attention(q, k, k, ROTARY, mask="none", q_positions=first, epsilon=1.0),
+    }  # fmt: skip
+    for name, call in calls.items():
+        torch._dynamo.reset()
+        counter = CompileCounterWithBackend("aot_eager")
+        whole = torch.compile(call, backend=counter, fullgraph=True)
+        for first in (3, 7, 11, 20):
+            same(whole(first), call(first))
+        assert counter.frame_count == 2, name
+
+
+def test_vmap_over_nothing_gives_nothing():
+    q = torch.zeros(0, 2, HEADS, TIME, DIM)
+    assert torch.vmap(lambda x: bt.rotate(x, rope=ROTARY))(q).shape == q.shape
+    assert torch.vmap(lambda x: bt.attention(x, x, x, mask="causal"), in_dims=1)(q.movedim(0, 1)).shape == q.shape
 
 
 @pytest.mark.parametrize("name", CALLS)

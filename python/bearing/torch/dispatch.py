@@ -17,6 +17,8 @@ from torch.autograd import forward_ad
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils._pytree import tree_leaves
 
+from .compiling import constant, eager
+
 _C = torch._C
 
 
@@ -68,9 +70,21 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
 def _is_ordinary(tensor: Tensor) -> bool:
     """Whether it is numbers in memory as they stand. What torch.func wraps may outlive its transformation."""
     strided = not tensor.is_meta and tensor.layout is torch.strided and not tensor.is_neg()
-    return strided and not _C._functorch.is_functorch_wrapped_tensor(tensor)
+    return strided and not (_C._functorch.is_functorch_wrapped_tensor(tensor) or _is_batched(tensor))
 
 
+def _is_batched(x: Any) -> bool:
+    """Whether it is a batch of PyTorch's older vmap."""
+    return isinstance(x, Tensor) and _C._functorch.is_legacy_batchedtensor(x)
+
+
+def _is_functionalized() -> bool:
+    """Whether the innermost transformation is functionalize(), which takes ops alone."""
+    stack = _C._functorch.peek_interpreter_stack()
+    return stack is not None and stack.key() == _C._functorch.TransformType.Functionalize
+
+
+@constant
 def is_transformed() -> bool:
     """Whether a transformation of torch.func is at work, or a level of forward-mode derivatives."""
     return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
@@ -121,7 +135,8 @@ class Op:
 
     def __call__(self, *args: Any) -> Any:
         if torch.compiler.is_compiling():
-            return self.custom(*args)
+            # A compiled op knows nothing of transformations: forward-mode derivatives of it would be 0 without a word.
+            return self._transformed(*args) if is_transformed() else self.custom(*args)
         try:
             return self._watched(*args)
         except (TypeError, RuntimeError) as error:
@@ -136,12 +151,36 @@ class Op:
                 f"custom_translation_table for torch.ops.bearing.{self.name}.default, or restore_rotary(model) first"
             )
         if is_transformed():
+            if _is_functionalized():
+                return self.custom(*args)
             call = _Call(self, args)
             return call.shaped(_Transformed.apply(call, *call.flat))
         if is_in_torch_dispatch_mode() or _C._is_tracing() or _C._is_torch_function_mode_enabled() or is_profiled():
             return self.custom(*args)
         learned = _learned(args)
-        return self.custom(*args) if learned is None else self._eager(args, learned)
+        if learned is not None:
+            return self._eager(args, learned)
+        batched = any(_is_batched(x) for x in tree_leaves(args))
+        return self._one_by_one(args) if batched else self.custom(*args)
+
+    def _one_by_one(self, args: Sequence[Any]) -> Any:
+        """For batches of gradients, as ``is_grads_batched=True`` and ``vectorize=True`` ask for them: PyTorch's older vmap."""
+        level = _C._vmapmode_increment_nesting() - 1
+        _C._vmapmode_decrement_nesting()
+        call = _Call(self, args)
+        whole = [(torch._remove_batch_dim(x, level, 1, 0), True) if _is_batched(x) else (x, False) for x in call.flat]
+        count = next(len(x) for x, batched in whole if batched)
+        results = [
+            call.several(self(*call.nested([x[i] if batched else x for x, batched in whole]))) for i in range(count)
+        ]
+        return call.shaped(
+            tuple(torch._add_batch_dim(torch.stack(column), 0, level) for column in zip(*results, strict=True))
+        )
+
+    @eager
+    def _transformed(self, *args: Any) -> Any:
+        """Compiled code leaves its graph where a function is transformed inside it."""
+        return self(*args)
 
     def _eager(self, args: Sequence[Any], learned: Sequence[tuple[int, int, Tensor]]) -> Any:
         """For autograd alone, or nobody."""
@@ -297,12 +336,20 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, call, *flat):
-        """Call by call: an op has no axis more for those of vmap, and each of them may have its own arguments."""
+        """Call by call: an op has no axis more for those of vmap, and each of them may have its own arguments. A batch of none is
+        made of zeros, as results have their shapes."""
+        count = info.batch_size
+
+        def element(x: Any, dim: Any, i: int) -> Any:
+            if not isinstance(dim, int):
+                return x
+            return x.select(dim, i) if count else x.new_zeros(x.movedim(dim, 0).shape[1:])
+
         results = []
-        for i in range(info.batch_size):
-            one = [x.select(dim, i) if isinstance(dim, int) else x for x, dim in zip(flat, in_dims[1:], strict=True)]
+        for i in range(max(1, count)):
+            one = [element(x, dim, i) for x, dim in zip(flat, in_dims[1:], strict=True)]
             results.append(call.several(call.op(*call.nested(one))))
-        return tuple(torch.stack(column) for column in zip(*results, strict=True)), (0,) * len(results[0])
+        return tuple(torch.stack(column)[:count] for column in zip(*results, strict=True)), (0,) * len(results[0])
 
 
 def op(name: str) -> Callable[[Callable[..., Any]], Op]:

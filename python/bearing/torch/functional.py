@@ -277,7 +277,8 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
             positions = positions.expand(*positions.shape[:-2], batch, -1)
         return positions, 0
     if isinstance(positions, (int, torch.SymInt)):
-        if type(positions) is int and positions.bit_length() > 63:
+        # A compiler takes a size that changes for an int, and would make a constant of it.
+        if type(positions) is int and not torch.compiler.is_compiling() and positions.bit_length() > 63:
             raise TypeError(f"[{function}] {name}: must be a whole number of 64 bits, got {positions}")
         return None, positions
     try:
