@@ -208,6 +208,22 @@ def test_exact_angles_change_outputs_by_the_roundings_of_angles(name):
     torch.testing.assert_close(ours, own, rtol=0, atol=2**-12 * own.abs().max().item())
 
 
+def test_what_else_a_model_does_with_its_cosines_gets_them():
+    """By operators too, as hooks and attention of one's own use."""
+    model = llama()
+    at = torch.arange(TIME)[None]
+    own = model.model.rotary_emb(torch.zeros(1), at)
+    replace_rotary(model)
+    ours = model.model.rotary_emb(torch.zeros(1), at)
+    for one, two in zip(ours, own, strict=True):
+        assert not isinstance(one, torch.Tensor) and len(one) == len(two)
+        for operate in (
+            lambda x: x * 2.0, lambda x: 2.0 * x, lambda x: x + 1, lambda x: 1 - x, lambda x: x**2, lambda x: x > 0, lambda x: -x,
+            lambda x: x / 3, lambda x: abs(x), lambda x: x * x, lambda x: torch.ones(()) * x, lambda x: x.unsqueeze(1),
+        ):  # fmt: skip
+            assert torch.equal(operate(one), operate(two))
+
+
 def test_queries_and_keys_are_turned_to_the_last_bits():
     model = llama()
     q, k, at = torch.randn(2, 4, TIME, 16), torch.randn(2, 2, TIME, 16), torch.randint(5000, (2, TIME))

@@ -8,6 +8,7 @@ from typing import Any
 
 import bearing
 import bearing.torch as bt
+import numpy as np
 import pytest
 import torch
 
@@ -106,6 +107,19 @@ def test_a_wrong_argument_is_named(name, wanted):
             lambda q: bt.attention(q, q, q, mask="none", visible=[1, "x"]),
             r"\[attention\] visible: must be (a dense tensor|an array)",
         ),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", key_mask=np.ones((2, TIME), bool)),
+            r"\[attention\] key_mask: must be a dense tensor or None, got .*ndarray",
+        ),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", k_lengths=[3, 4]),
+            r"\[attention\] k_lengths: must be a dense tensor or None, got .*list",
+        ),
+        (
+            lambda q: bt.attention(q, q, q, bt.Rope, mask="none"),
+            r"\[attention\] encodings: must be modules .* got <class",
+        ),
+        (lambda q: bt.rotate(rope=ROPE), r"\[rotate\] xs: must be one tensor or more, got none"),
         (lambda q: bt.turn(POPE, q, side=1), r"\[turn\] side: must be a word, got 1"),
         (lambda q: bt.bias_matrix(T5, heads=None, q_len=1, k_len=1), r"\[bias_matrix\] heads: must be a whole number"),
         (
@@ -160,3 +174,11 @@ def test_another_encodings_spec_is_refused_by_name(make, text):
     with pytest.raises(TypeError) as error:
         make()
     assert str(error.value).startswith(text)
+
+
+def test_what_no_text_and_no_number_of_processes_may_be():
+    q = rows(DIM, wanted=False)
+    with pytest.raises(ValueError, match=r"\[attention\] regions: must be JSON .* got 'dca'"):
+        bt.attention(q, q, q, mask="none", regions="dca")
+    with pytest.raises(ValueError, match=r"\[shard_positions\] world: must be at least 1, got 0"):
+        bt.shard_positions(16, 0, 2)

@@ -59,10 +59,11 @@ def attention(
         given["scale"] = scale
     if type(soft_cap) is not float or soft_cap != 0:
         given["soft_cap"] = soft_cap
-    if k_lengths is not None:
-        given["k_lengths"] = k_lengths
-    if key_mask is not None:
-        given["key_mask"] = key_mask
+    for name, tensor in (("k_lengths", k_lengths), ("key_mask", key_mask)):
+        if tensor is not None:
+            if not isinstance(tensor, Tensor):
+                return None  # the library takes other arrays, and the op does not
+            given[name] = tensor
     if return_lse is not False:
         given["return_lse"] = return_lse
     try:

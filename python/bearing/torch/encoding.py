@@ -117,7 +117,7 @@ def encoding_of(encoding: EncodingLike) -> Encoding:
         return encoding
     if isinstance(encoding, _core.Encoding):
         return _converted(encoding)
-    if not hasattr(encoding, "encoding"):
+    if isinstance(encoding, type) or not hasattr(encoding, "encoding"):
         raise TypeError(
             "[attention] encodings: must be modules of bearing.torch or encodings of bearing, such as "
             f"RotaryRows(table), got {encoding!r}"

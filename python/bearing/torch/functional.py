@@ -111,6 +111,13 @@ def attention(
         )
         if found is not None:
             return found
+    for name, x in zip(
+        ("k_lengths", "key_mask", "visible", "q_starts", "k_starts", "block_table"),
+        (k_lengths, key_mask, visible, q_starts, k_starts, block_table),
+        strict=True,
+    ):
+        if not (x is None or isinstance(x, Tensor)):
+            raise TypeError(f"[attention] {name}: must be a dense tensor or None, got {type(x)}")
     arithmetic = arithmetic_of(q.dtype)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
@@ -170,6 +177,8 @@ def rotate(
     On GPUs a kernel in Triton turns xs, two in one launch, to the same bits. A position on the device that is past ±2^31,
     or that a given table does not have, makes NaN there, as nothing on a device can raise.
     """
+    if not xs:
+        raise TypeError("[rotate] xs: must be one tensor or more, got none")
     turned = direct.rotate(xs, rope, positions, layout)
     if turned is not None:
         return turned[0] if len(turned) == 1 else tuple(turned)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Optional
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -167,6 +169,42 @@ def _check_views(xs: Sequence[Tensor]) -> None:
 
 
 def _check_apart(xs: Sequence[Tensor]) -> None:
-    places = [x.data_ptr() for x in xs if x.numel()]
-    if len(set(places)) < len(places):
-        raise _core.ShapeError("[rotate_] xs: must be different tensors, got one twice")
+    """Refuses tensors that share memory. Those whose memory is interwoven, as queries and keys of one projection, do not."""
+    there = [(i, x, x.data_ptr()) for i, x in enumerate(xs) if x.numel()]
+    for n, (j, y, at_y) in enumerate(there):
+        for i, x, at_x in there[:n]:
+            if at_x < at_y + _bytes(y) and at_y < at_x + _bytes(x) and _meet(_lie(x), _lie(y), at_y - at_x):
+                raise _core.ShapeError(
+                    f"[rotate_] xs: must share no memory, got tensors {i} and {j} of {list(x.shape)} and {list(y.shape)} that do"
+                )
+
+
+def _bytes(x: Tensor) -> int:
+    """From the first to the last of its elements."""
+    return (1 + sum([(n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True)])) * x.element_size()
+
+
+def _lie(x: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Extents and strides in bytes, with the bytes of an element as the last axis."""
+    size = x.element_size()
+    return (*x.shape, size), (*[step * size for step in x.stride()], 1)
+
+
+class _Place:
+    """Memory as NumPy takes it, which is not read."""
+
+    def __init__(self, at: int, lie: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": "|u1",
+            "data": (at, False),
+            "shape": lie[0],
+            "strides": lie[1],
+        }
+
+
+@functools.lru_cache(maxsize=256)
+def _meet(one: Any, other: Any, apart: int) -> bool:
+    """Whether memory that lies so shares a byte with other that begins so many bytes later."""
+    middle = 1 << 46
+    return np.shares_memory(np.asarray(_Place(middle, one)), np.asarray(_Place(middle + apart, other)))

@@ -17,6 +17,10 @@ def text_of_regions(regions: Regions | str) -> str:
     if regions is None:
         return ""
     if isinstance(regions, str):
+        if not regions.startswith(("{", "[")):
+            raise ValueError(
+                f"[attention] regions: must be JSON of a spec's or regions' to_dict() as a text, got {regions!r}"
+            )
         return regions
     _core._region_text("attention", regions)  # raises TypeError for another object
     if isinstance(regions, (list, tuple)):

@@ -121,15 +121,28 @@ class Angles:
             raise AttributeError(name)
         return getattr(self.own(), name)
 
-    def __neg__(self) -> Tensor:
-        return -self.own()
-
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return function(
             *(_own(x) for x in args),
             **{name: _own(x) for name, x in (kwargs or {}).items()},
         )
+
+
+def _of_own(name: str) -> Callable[..., Any]:
+    """An operator of the model's own cosines or sines."""
+
+    def call(self: Angles, *others: Any) -> Any:
+        return getattr(self.own(), name)(*(_own(x) for x in others))
+
+    return call
+
+
+# Python looks operators up in a class alone.
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow rpow matmul neg pos abs lt le gt ge len float bool".split()
+):  # fmt: skip
+    setattr(Angles, f"__{_name}__", _of_own(f"__{_name}__"))
 
 
 def _alike(one: Any, other: Any) -> bool:

@@ -22,6 +22,8 @@ def shard_positions(length: int, world: int, rank: int, layout: Split = "contigu
     Pieces differ by at most one token, longer ones come first. Some are empty if there are more pieces than tokens.
     Raises ValueError for a rank outside 0 … world − 1, a negative length or another layout.
     """
+    if world < 1:
+        raise ValueError(f"[shard_positions] world: must be at least 1, got {world}")
     if not 0 <= rank < world:
         raise ValueError(f"[shard_positions] rank: must be from 0 to world - 1 = {world - 1}, got {rank}")
     if length < 0:

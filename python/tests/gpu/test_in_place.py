@@ -161,7 +161,7 @@ def test_wrong_calls_write_nothing(device):
     own = x.clone()
     for xs, positions, error, text in [
         ((), None, TypeError, "xs: must be one tensor or more"),
-        ((x, x), None, bearing.ShapeError, "xs: must be different tensors"),
+        ((x, x), None, bearing.ShapeError, "xs: must share no memory"),
         ((x, x[:, :, :2].clone()), None, bearing.ShapeError, "xs: must have the same axes, batch, time and head_dim"),
         ((x, x.int()), None, TypeError, "float64, float32, bfloat16 or float16, got torch.int32"),
         ((x, x[:, :1].expand(2, 3, 4, 8)), None, bearing.ShapeError, "a place in memory for each element"),
@@ -173,3 +173,16 @@ def test_wrong_calls_write_nothing(device):
         with pytest.raises(error, match=text):
             bt.rotate_(*xs, rope=ROPE, positions=positions)
         assert torch.equal(x, own)
+
+
+def test_memory_that_is_interwoven_is_not_shared(device):
+    """Queries and keys of one projection, whose memory from end to end is the same; and a part of a head that is both's."""
+    whole = torch.randn(2, 5, 3, 4, 8, device=device)
+    q, k, _ = whole.permute(2, 0, 3, 1, 4)
+    wanted = bt.rotate(q, k, rope=ROPE)
+    assert all(torch.equal(x, y) for x, y in zip(bt.rotate_(q, k, rope=ROPE), wanted, strict=True))
+    wide = torch.randn(2, 4, 5, 12, device=device)
+    before = wide.clone()
+    with pytest.raises(bearing.ShapeError, match="xs: must share no memory, got tensors 0 and 1"):
+        bt.rotate_(wide[..., :8], wide[..., 4:], rope=ROPE)
+    assert torch.equal(wide, before)
