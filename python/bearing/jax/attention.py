@@ -117,7 +117,8 @@ def attention(
     k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.
     v [batch, kv_heads, k_len, value_dim]: the values, of q's type.
     encodings: one of ``bearing``'s encodings, or a list of them. Their arrays may be traced.
-    mask: 'none', 'causal' by positions, 'causal_top_left' or 'causal_bottom_right' by indices. It has no default.
+    mask: 'none', 'causal' by positions, 'causal_top_left' or 'causal_bottom_right' by indices, the latter back from the
+        last key, which is where k_lengths says. It has no default.
     window: (before, after) in tokens; -1 for no limit.
     q_positions: where queries stand: None for 0, 1, 2, …; a scalar p, traced or not, for p, p + 1, … (p keys are in the
         cache already); or an array [time], [batch, time] or [axes, batch, time].
