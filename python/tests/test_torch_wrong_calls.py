@@ -182,3 +182,19 @@ def test_what_no_text_and_no_number_of_processes_may_be():
         bt.attention(q, q, q, mask="none", regions="dca")
     with pytest.raises(ValueError, match=r"\[shard_positions\] world: must be at least 1, got 0"):
         bt.shard_positions(16, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "text"),
+    [
+        ((16,), {}, r"\[Rope\] rope: must be a bearing.Rope, got 16"),
+        ((bearing.RopeTable(ROPE.spec, 4),), {}, r"\[Rope\] rope: must be a bearing.Rope, got "),
+        ((ROPE.spec, "a"), {}, r"\[Rope\] length: must be a whole number from 0 on, got 'a'"),
+        ((ROPE.spec, -1), {}, r"\[Rope\] length: must be a whole number from 0 on, got -1"),
+        ((ROPE.spec,), {"seq_len": 2.5}, r"\[Rope\] seq_len: must be a whole number from 0 on, got 2.5"),
+        ((ROPE.spec,), {"angles": "float"}, r"\[Rope\] angles: must be one of 'exact', .* got 'float'"),
+    ],
+)
+def test_a_rotary_module_says_what_it_is_made_of(given, named, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        bt.Rope(*given, **named)

@@ -8,8 +8,11 @@ from torch import Tensor, nn
 
 from .. import _core
 from .base import Rows
-from .encoding import Encoding, form_of, spec_of_table, table_form
+from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
+
+
+_ANGLES = ("exact", "as_float32", FIXED_POINT)
 
 
 class Rope(nn.Module):
@@ -29,6 +32,13 @@ class Rope(nn.Module):
 
     def __init__(self, rope: _core.Rope, length: int = 2048, *, angles: str = "exact", seq_len: int = 0) -> None:
         super().__init__()
+        if not isinstance(rope, _core.Rope):
+            raise TypeError(f"[Rope] rope: must be a bearing.Rope, got {rope!r}")
+        for name, count in (("length", length), ("seq_len", seq_len)):
+            if not isinstance(count, int) or count < 0:
+                raise TypeError(f"[Rope] {name}: must be a whole number from 0 on, got {count!r}")
+        if angles not in _ANGLES:
+            raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, _ANGLES))}, got {angles!r}")
         self.table = table_form(rope, length, angles, seq_len)
         self.form = form_of("RotaryRows", table=self.table)
 
