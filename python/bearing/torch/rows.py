@@ -11,7 +11,6 @@ from .base import Rows
 from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
 
-
 _ANGLES = ("exact", "as_float32", FIXED_POINT)
 
 
