@@ -17,10 +17,14 @@ from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_
 from .functional import Layout, Mask, Positions, attention, check_options, turn
 from .regions import Regions, text_of_regions
 from .rows import Rope
+from .starting import start
 
 
 class Fixed(EncodingModule):
-    """One of ``bearing``'s own encodings as a module. Its parameters become parameters, its other arrays buffers."""
+    """One of ``bearing``'s own encodings as a module. Its parameters become parameters, its other arrays buffers.
+
+    ``reset_parameters()`` gives buffers the encoding's numbers again. Parameters are left to who made them.
+    """
 
     def __init__(self, encoding: EncodingLike) -> None:
         nn.Module.__init__(self)
@@ -35,6 +39,16 @@ class Fixed(EncodingModule):
             else:
                 self.register_buffer(f"tensor_{i}", tensor)
         self._names = tuple(f"tensor_{i}" for i in range(len(tensors)))
+        if any(tensor.device.type == "meta" for tensor in tensors):
+            with torch.device("cpu"):  # arrays that the context took the numbers of
+                tensors = encoding_of(encoding).tensors
+        self._kept = {name: one for name, one in zip(self._names, tensors, strict=True) if name in self._buffers}
+
+    @torch.no_grad()
+    def _fill(self) -> None:
+        for name, numbers in self._kept.items():
+            if numbers.device.type != "meta":
+                getattr(self, name).copy_(numbers)
 
     @property
     def kind(self) -> str:
@@ -83,6 +97,13 @@ class Attention(nn.Module):
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
         if regions is not None:
             self.options["regions"] = text_of_regions(regions)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Starts sinks and encodings again, as :meth:`Described.reset_parameters` does."""
+        start(self.children())
+        if self.sinks is not None:
+            self.sinks.zero_()
 
     def forward(
         self,
@@ -184,6 +205,11 @@ class MultiHeadAttention(nn.Module):
         self.v = nn.Linear(d_model, kv_dim, bias=bias)
         self.out = nn.Linear(heads * self.head_dim, d_model, bias=bias)
         self.attention = Attention(encodings, mask=mask, layout="bthd", **options)
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Starts projections, sinks and encodings again, as :meth:`Described.reset_parameters` does."""
+        start([self.attention, self.q, self.k, self.v, self.out])  # encodings were made first
 
     def forward(self, x: Tensor, context: Tensor | None = None, **given: Any) -> Tensor | tuple[Tensor, Tensor]:
         """Computes the layer's output [batch, time, d_model].

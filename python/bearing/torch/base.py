@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .. import _core
 from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
 from .functional import Layout, Positions, add, bias_matrix, turn
+from .starting import start
 
 
 class EncodingModule(nn.Module):
@@ -29,11 +30,17 @@ class EncodingModule(nn.Module):
         """The spec that the module was made from, or None."""
         return spec_of(self.form)
 
+    @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Fills parameters and buffers as those of a new module are filled.
+        """Fills parameters and buffers as those of a new module are filled, also of the modules within.
 
         Call it on a module that was made on the meta device, after to_empty().
         """
+        start(self.children())
+        self._fill()
+
+    def _fill(self) -> None:
+        """Fills what the module itself holds. The modules within have filled theirs."""
 
     def encoding(self) -> Encoding:
         """Returns what :func:`bearing.torch.attention` takes for this module."""
@@ -87,10 +94,10 @@ class Described(EncodingModule):
         self._asked = tuple((n, of[n]["optional"], of[n]["indices"]) for n in names if not of[n]["learned"])
         for name in (name for name in of if of[name]["learned"]):
             self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)) if name in names else None)
-        Described.reset_parameters(self)
+        Described._fill(self)
 
     @torch.no_grad()
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         for name in self._names:
             parameter = getattr(self, name, None)
             if parameter is not None and _holds_numbers(parameter):
@@ -272,6 +279,28 @@ class Weights(nn.Module):
         nn.Linear.reset_parameters(self)  # reads weight and bias alone
 
 
+class Linear(nn.Linear):
+    """A linear layer that starts otherwise than PyTorch's, also when it is started by itself.
+
+    std: the standard deviation of the weights, which start normal; None if they start as PyTorch's.
+    bias_start: where the biases start.
+    """
+
+    def __init__(
+        self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = 0.02, bias_start: float = 0.0
+    ) -> None:
+        self.std, self.bias_start = std, bias_start  # PyTorch's constructor starts the layer
+        super().__init__(inputs, outputs, bias)
+
+    def reset_parameters(self) -> None:
+        if self.std is None:
+            super().reset_parameters()
+        else:
+            normal(self.weight, std=self.std)
+        if self.bias is not None:
+            nn.init.constant_(self.bias, self.bias_start)
+
+
 def empty(*shape: int) -> nn.Parameter:
     """Makes a parameter that its module's reset_parameters() fills."""
     return nn.Parameter(torch.empty(shape))
@@ -282,15 +311,6 @@ def normal(*parameters: nn.Parameter | None, std: float = 0.02) -> None:
     for parameter in parameters:
         if parameter is not None:
             nn.init.normal_(parameter, 0, std)
-
-
-def reset_linear(*projections: nn.Linear | None) -> None:
-    """Fills weights as normal() does, biases with 0."""
-    for linear in projections:
-        if linear is not None:
-            normal(linear.weight)
-            if linear.bias is not None:
-                nn.init.zeros_(linear.bias)
 
 
 def by_head(rows: Tensor, heads: int) -> Tensor:

@@ -53,10 +53,10 @@ class LeRope(EncodingModule):
         self._start = tuple(rope.log_factors) or (0.0,) * len(frequencies.inv_freq)
         self._inv_freq, self._axis = tuple(frequencies.inv_freq.tolist()), tuple(frequencies.axis)
         self.log_factors = nn.Parameter(torch.empty(len(self._start)))
-        self.reset_parameters()
+        self._fill()
 
     @torch.no_grad()
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         self.log_factors.copy_(torch.tensor(self._start, dtype=torch.float64))
 
     @property

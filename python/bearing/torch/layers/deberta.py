@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from torch import nn
-
 from ... import _core
-from ..base import EncodingModule, by_head, check_spec, empty, normal, reset_linear
+from ..base import EncodingModule, Linear, by_head, check_spec, empty, normal
 from ..encoding import Encoding
 
 __all__ = ["Deberta"]
@@ -27,13 +25,12 @@ class Deberta(EncodingModule):
         super().__init__("DebertaTerm", spec, names)
         self.heads = heads
         self.embeddings = empty(2 * spec.span(), d_model)
-        self.key = nn.Linear(d_model, heads * dim, bias=False) if spec.terms != "p2c" else None
-        self.query = nn.Linear(d_model, heads * dim) if spec.terms != "c2p" else None
-        self.reset_parameters()
+        self.key = Linear(d_model, heads * dim, bias=False) if spec.terms != "p2c" else None
+        self.query = Linear(d_model, heads * dim) if spec.terms != "c2p" else None
+        self._fill()
 
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         normal(self.embeddings)
-        reset_linear(self.key, self.query)
 
     def encoding(self) -> Encoding:
         tables = [by_head(one(self.embeddings), self.heads) for one in (self.key, self.query) if one is not None]

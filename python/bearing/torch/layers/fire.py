@@ -32,9 +32,9 @@ class Fire(Bias):
         self.c, self.multiplier = empty(1), empty(1)
         self.hidden = Weights(1, spec.mlp_width)
         self.out = Weights(spec.mlp_width, heads)
-        self.reset_parameters()
+        self._fill()
 
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         nn.init.constant_(self.c, _core.Fire.initial_c)
         nn.init.constant_(self.multiplier, _core.Fire.initial_multiplier)
 

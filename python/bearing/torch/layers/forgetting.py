@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from ..base import EncodingModule
+from ..base import EncodingModule, Linear
 from ..encoding import Encoding
 from ..score_call import Call, Term
 
@@ -26,12 +26,8 @@ class Forgetting(EncodingModule):
 
     def __init__(self, heads: int, d_model: int, bias: float = 5.0) -> None:
         super().__init__("ForgettingBias", None, ["log_forget"])
-        self.gate = nn.Linear(d_model, heads)
+        self.gate = Linear(d_model, heads, std=None, bias_start=bias)
         self.bias = bias
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        nn.init.constant_(self.gate.bias, self.bias)
 
     def encoding(self, x: Tensor) -> Encoding:
         return Encoding(self.form, (F.logsigmoid(self.gate(x)).transpose(1, 2),))

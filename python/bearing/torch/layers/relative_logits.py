@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule, check_spec, empty, normal, reset_linear
+from ..base import EncodingModule, Linear, check_spec, empty, normal
 from ..encoding import Encoding
 from ..score_call import Call, Term
 from . import Mixed
@@ -38,14 +38,13 @@ class RelativeLogits(EncodingModule):
         super().__init__("RelativeLogitsTerm", spec, ["table", "r"])
         self.heads = heads
         self.table = empty(spec.extent, rank)
-        self.project = nn.Linear(d_model, heads * rank, bias=False)
+        self.project = Linear(d_model, heads * rank, bias=False)
         self.scale = None if spec.clip is None else empty(heads, rank)
-        self.reset_parameters()
+        self._fill()
 
     @torch.no_grad()
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         normal(self.table)
-        reset_linear(self.project)
         if self.scale is not None:
             self.scale.fill_(1)
 

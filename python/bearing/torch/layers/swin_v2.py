@@ -30,9 +30,9 @@ class SwinV2(Bias):
         self.out = nn.Linear(hidden, heads, bias=False)
         self.trained = spec.trained_height, spec.trained_width
         self.register_buffer("displacements", torch.empty(spec.window.rows(), 2, dtype=torch.float64), persistent=False)
-        self.reset_parameters()
+        self._fill()
 
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         height, width = self.trained
         spec = _core.SwinV2(window=self.spec, trained_height=height, trained_width=width)
         self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec)))

@@ -32,9 +32,9 @@ class TransformerXL(EncodingModule):
         self.u, self.v = empty(heads, dim), empty(heads, dim)
         self.w_r = empty(heads * dim, d_model)
         self.register_buffer("sinusoids", torch.empty(offsets, d_model, dtype=torch.float64), persistent=False)
-        self.reset_parameters()
+        self._fill()
 
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         normal(self.u, self.v, self.w_r)
         offsets, d_model = self.sinusoids.shape
         self.sinusoids.copy_(_offset_sinusoids(self.spec, d_model, offsets, self.base))

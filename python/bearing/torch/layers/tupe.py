@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, by_head, check_spec, empty, normal, reset_linear
+from ..base import Bias, Linear, by_head, check_spec, empty, normal
 from ..encoding import Encoding, form_of
 from ..functional import bias_matrix
 from ..score_call import Call, Term
@@ -36,14 +36,13 @@ class Tupe(Bias):
         self.heads = heads
         self.positions = empty(length + untied, d_model)
         self.norm = nn.LayerNorm(d_model)
-        self.query = nn.Linear(d_model, heads * dim)
-        self.key = nn.Linear(d_model, heads * dim)
+        self.query = Linear(d_model, heads * dim)
+        self.key = Linear(d_model, heads * dim)
         self.bias = empty(spec.rel_pos_bins + untied, heads) if spec.rel_pos_bins else None
-        self.reset_parameters()
+        self._fill()
 
-    def reset_parameters(self) -> None:
+    def _fill(self) -> None:
         normal(self.positions, self.bias)
-        reset_linear(self.query, self.key)
 
     def encoding(self) -> Encoding:
         p = self.norm(self.positions)
