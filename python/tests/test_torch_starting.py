@@ -1,10 +1,16 @@
-"""reset_parameters() of every module: alone and in the loops of frameworks."""
+"""reset_parameters() of every module: alone, in the loops of frameworks, and where FSDP2 shares parameters."""
 
 from __future__ import annotations
 
 import copy
+import json
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import bearing
 import bearing.torch as bt
@@ -98,3 +104,23 @@ def test_layers_within_start_as_their_papers_code_starts_them():
     forgetting = bt.Forgetting(4, 64, bias=3.0)
     assert (forgetting.gate.bias == 3).all() and (bt.Forgetting(4, 64).gate.bias == 5).all()
     assert forgetting.gate.weight.abs().max() <= 1 / 8  # PyTorch's start
+
+
+worker = Path(__file__).with_name("starting_worker.py")
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def shared(request, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What is wrong where so many processes share parameters, by module."""
+    path = tmp_path_factory.mktemp("starting") / "results.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(request.param), worker, path],
+        check=False, env=os.environ | {"OMP_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads(path.read_text())
+
+
+def test_processes_that_share_a_module_have_parts_of_one_start(shared):
+    assert len(shared) > 40
+    assert {name: wrong for name, wrong in shared.items() if any(wrong)} == {}

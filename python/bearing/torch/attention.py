@@ -17,7 +17,7 @@ from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_
 from .functional import Layout, Mask, Positions, attention, check_options, turn
 from .regions import Regions, text_of_regions
 from .rows import Rope
-from .starting import start
+from .starting import start, whole
 
 
 class Fixed(EncodingModule):
@@ -102,8 +102,9 @@ class Attention(nn.Module):
     def reset_parameters(self) -> None:
         """Starts sinks and encodings again, as :meth:`Described.reset_parameters` does."""
         start(self.children())
-        if self.sinks is not None:
-            self.sinks.zero_()
+        with whole(self):
+            if self.sinks is not None:
+                self.sinks.zero_()
 
     def forward(
         self,

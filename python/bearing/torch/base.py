@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .. import _core
 from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
 from .functional import Layout, Positions, add, bias_matrix, turn
-from .starting import start
+from .starting import start, whole
 
 
 class EncodingModule(nn.Module):
@@ -34,10 +34,12 @@ class EncodingModule(nn.Module):
     def reset_parameters(self) -> None:
         """Fills parameters and buffers as those of a new module are filled, also of the modules within.
 
-        Call it on a module that was made on the meta device, after to_empty().
+        Call it on a module that was made on the meta device, after to_empty(). Processes that share parameters (FSDP2,
+        DTensor) call it together; each then has its part of one start.
         """
         start(self.children())
-        self._fill()
+        with whole(self):
+            self._fill()
 
     def _fill(self) -> None:
         """Fills what the module itself holds. The modules within have filled theirs."""
@@ -276,7 +278,8 @@ class Weights(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        nn.Linear.reset_parameters(self)  # reads weight and bias alone
+        with whole(self):
+            nn.Linear.reset_parameters(self)  # reads weight and bias alone
 
 
 class Linear(nn.Linear):
@@ -293,12 +296,13 @@ class Linear(nn.Linear):
         super().__init__(inputs, outputs, bias)
 
     def reset_parameters(self) -> None:
-        if self.std is None:
-            super().reset_parameters()
-        else:
-            normal(self.weight, std=self.std)
-        if self.bias is not None:
-            nn.init.constant_(self.bias, self.bias_start)
+        with whole(self):
+            if self.std is None:
+                super().reset_parameters()
+            else:
+                normal(self.weight, std=self.std)
+            if self.bias is not None:
+                nn.init.constant_(self.bias, self.bias_start)
 
 
 def empty(*shape: int) -> nn.Parameter:

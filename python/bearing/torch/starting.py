@@ -1,10 +1,13 @@
-"""How modules start again: also what is within them."""
+"""How modules start again: also what is within them, and parameters that processes share as one draw."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import nn
 
 
@@ -15,4 +18,47 @@ def start(modules: Iterable[nn.Module]) -> None:
         if again is None:
             start(module.children())
         else:
-            again()
+            with whole(module):
+                again()
+
+
+@contextmanager
+def whole(module: nn.Module) -> Iterator[None]:
+    """Inside, parameters and buffers of the module itself that processes share (DTensors) are whole, to be filled.
+
+    Then each process takes its part of what the first one has: random numbers are one draw, whatever the seeds are. What
+    was not filled stays as it was.
+    """
+    own: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+    shared = [(of, name, tensor) for of in own for name, tensor in of.items() if _is_shared(tensor)]
+    fulls = [_empty_as(tensor) for _, _, tensor in shared]
+    before = [full._version for full in fulls]
+    try:
+        for (of, name, _), full in zip(shared, fulls, strict=True):
+            of[name] = full
+        yield
+    finally:
+        for of, name, tensor in shared:
+            of[name] = tensor
+    for (_, _, tensor), full, version in zip(shared, fulls, before, strict=True):
+        if full._version != version and tensor.device.type != "meta":
+            _take_part(tensor, full)
+
+
+def _empty_as(tensor: torch.Tensor) -> torch.Tensor:
+    full = torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return nn.Parameter(full, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else full
+
+
+def _is_shared(tensor: Any) -> bool:
+    """Whether it is a DTensor. Where nobody has imported them there are none."""
+    distributed = sys.modules.get("torch.distributed.tensor")
+    return distributed is not None and isinstance(tensor, distributed.DTensor)
+
+
+@torch.no_grad()
+def _take_part(tensor: Any, full: torch.Tensor) -> None:
+    from torch.distributed.tensor import distribute_tensor
+
+    part = distribute_tensor(full.detach(), tensor.device_mesh, tensor.placements)
+    tensor.to_local().copy_(part.to_local())
