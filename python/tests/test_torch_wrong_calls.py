@@ -198,3 +198,23 @@ def test_what_no_text_and_no_number_of_processes_may_be():
 def test_a_rotary_module_says_what_it_is_made_of(given, named, text):
     with pytest.raises((TypeError, ValueError), match=text):
         bt.Rope(*given, **named)
+
+
+@pytest.mark.parametrize("size", [4.0, "8", -1, 0, True, 2**70])
+def test_a_size_that_is_none_is_named(size):
+    for make, name in (
+        (lambda: bt.T5Bias(bearing.T5(direction="causal"), size), r"\[T5Bias\] heads"),
+        (lambda: bt.Alibi(size), r"\[AlibiBias\] heads"),
+        (lambda: bt.Shaw(bearing.Shaw(clip=3), size), r"\[ShawTerm\] dim"),
+    ):
+        with pytest.raises(
+            (TypeError, ValueError, IndexError), match=name + ": must be a whole number from 1 on, got "
+        ):
+            make()
+    if not isinstance(size, bool) and size != 2**70:
+        with pytest.raises(ValueError, match=r"\[MultiHeadAttention\] heads: must be a whole number from 1 on, got "):
+            bt.MultiHeadAttention(64, size, mask="causal")
+
+
+def test_a_size_may_be_a_number_of_numpy():
+    assert bt.Alibi(np.int64(4)).slopes.shape == (4,)

@@ -194,6 +194,9 @@ class MultiHeadAttention(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        for name, count in (("d_model", d_model), ("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)):
+            if count is not None and not (isinstance(count, int) and count > 0):
+                raise ShapeError(f"[MultiHeadAttention] {name}: must be a whole number from 1 on, got {count!r}")
         kv_heads = kv_heads or heads
         if head_dim is None and d_model % heads:
             raise ShapeError(f"[MultiHeadAttention] d_model: must be a multiple of {heads} heads, got {d_model}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -86,6 +87,7 @@ class Described(EncodingModule):
         traits = traits_of(kind)
         check_spec(kind, spec)
         _check_names(kind, traits, sizes, without, settings or {}, start or {})
+        sizes = _checked_sizes(kind, sizes)
         names = [name for name in _core._wanted(kind, spec) if name not in without]
         # Heads share one set of parameters each, until encoding() is told of more heads than sets.
         shared = {"group": 1} if traits["grouped"] else {}
@@ -170,6 +172,19 @@ def _check_names(
             if name not in known:
                 words = ", ".join(sorted(known)) or "none"
                 raise TypeError(f"[{kind}] has no {what} named {name!r}; it has {words}")
+
+
+def _checked_sizes(kind: str, sizes: dict[str, Any]) -> dict[str, int]:
+    """Those that are given, as numbers of Python."""
+    given = {name: size for name, size in sizes.items() if size is not None}
+    for name, size in given.items():
+        try:
+            given[name] = operator.index(size)
+        except TypeError:
+            raise TypeError(f"[{kind}] {name}: must be a whole number from 1 on, got {size!r}") from None
+        if isinstance(size, bool) or not 1 <= size < 2**63:
+            raise _core.RangeError(f"[{kind}] {name}: must be a whole number from 1 on, got {size!r}")
+    return given
 
 
 def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[int]:
