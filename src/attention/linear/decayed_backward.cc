@@ -34,7 +34,7 @@ class BackwardRoom : DecayedRoom<A> {
         d_keys_(block_tokens * rows_dim_),
         d_values_(block_tokens * value_dim_),
         row_(rows_dim_),
-        d_end_(steps_.wanted() && of.has_d_state ? rows_dim_ * value_dim_ : 0),
+        d_end_(wants_end() ? rows_dim_ * value_dim_ : 0),
         inverse_(call_.normalised() ? call_.group() * call_.problem.q_len : 0),
         d_denominator_(inverse_.size()),
         d_sums_(call_.normalised() ? (call_.group() + 1) * block_tokens * dim_ : 0) {}
@@ -57,6 +57,9 @@ class BackwardRoom : DecayedRoom<A> {
     for (Index t = 0; t < of.call.decays.size; ++t) any |= of.decay_params.block(0, 0, t) != nullptr;
     return any;
   }
+
+  /// Whether steps get what the state at the call's end, S or z, gives them.
+  bool wants_end() const { return steps_.wanted() && of_.has_d_state; }
 
   void open_pass(Index b, Index kv) {
     const Problem& p = call_.problem;
@@ -107,7 +110,7 @@ class BackwardRoom : DecayedRoom<A> {
       }
       for (Index g = 0; g < call_.group(); ++g) finish_queries(g, first);
     }
-    if (d_end_.size() == 0) return;
+    if (!wants_end()) return;
     absorb_to(call_.problem.k_len);
     for (Index e = 0; e < rows_dim_; ++e) {
       for (Index d = 0; d < value_dim_; ++d) d_end_[e * value_dim_ + d] = of_.grads.d_state.s(b_, kv_, e, d);

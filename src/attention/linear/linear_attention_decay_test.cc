@@ -251,6 +251,8 @@ TEST(Decay, GivesGradientsOfStates) {
       c.batch = 2, c.heads = 4, c.rope = true;
       expect_gradients_of_states<Kind>(c);
       expect_gradients_of_states<Kind>(divided(c));
+      c.value_dim = 0;  // z decays all the same
+      expect_gradients_of_states<Kind>(divided(c));
     }
   });
 }
