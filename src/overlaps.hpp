@@ -30,9 +30,11 @@ struct MemoryExtent {
   MemoryExtent(const void* data, Index bytes, const std::array<Index, Rank>& shape,
                const std::array<Index, Rank>& stride) {
     if (data == nullptr || bytes == 0) return;
+    for (const Index extent : shape) {
+      if (extent == 0) return;  // whatever the strides are
+    }
     Index low = 0, high = 1;
     for (std::size_t axis = 0; axis < Rank; ++axis) {
-      if (shape[axis] == 0) return;
       (stride[axis] < 0 ? low : high) += (shape[axis] - 1) * stride[axis];
     }
     const auto base = reinterpret_cast<std::uintptr_t>(data);

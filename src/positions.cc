@@ -49,10 +49,8 @@ void check_row(const Call& call, const T* row, Index stride, Index time, Index a
 }  // namespace
 
 Memory Positions::memory() const {
-  std::array<Index, 3> shape = shape_;
-  for (Index& extent : shape) extent = extent == any ? 1 : extent;  // whose stride is 0
-  if (kind_ == Kind::integer) return View<const Index, 3>{integer_, shape, stride_, device_};
-  if (kind_ == Kind::real) return View<const double, 3>{real_, shape, stride_, device_};
+  if (kind_ == Kind::integer) return View<const Index, 3>{integer_, shape_, stride_, device_};
+  if (kind_ == Kind::real) return View<const double, 3>{real_, shape_, stride_, device_};
   return {};
 }
 
@@ -61,12 +59,13 @@ void Positions::check(const char* function, const char* argument, Index axes, In
   const bool counts_up = step_ != 0;
   if (kind_ != Kind::offset) {
     if (shape_[0] != 1) check_extent(call, axes == 1 ? "axis" : "axes, or 1 for all of them", axes, shape_[0]);
-    if (shape_[1] != any) check_extent(call, "sequences", batch, shape_[1]);
+    if (!every_sequence_) check_extent(call, "sequences", batch, shape_[1]);
     if (!counts_up) check_extent(call, "tokens", time, shape_[2]);
   }
   if (batch <= 0 || time <= 0) return;
   if (kind_ == Kind::offset) return check_run(call, first_, time, 0);
   check_host(function, argument, device_);
+  check_span(function, argument, View<const Index, 3>{integer_, shape_, stride_});
   if (kind_ == Kind::integer ? integer_ == nullptr : real_ == nullptr) {
     throw ShapeError(call.message("must point to positions, got null"));
   }

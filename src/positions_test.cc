@@ -134,6 +134,20 @@ TEST(Positions, OfAnotherShapeAreRefused) {
             "[rotate] positions: must have 3 sequences, got 2");
   EXPECT_EQ(refusal<ShapeError>(Positions(View<const Index, 1>{data.data(), {-1}, {1}}), 1, 1, 2),
             "[rotate] positions: must have 2 tokens, got -1");
+  EXPECT_EQ(refusal<ShapeError>(Positions(View<const Index, 2>{data.data(), {-1, 4}, {4, 1}}), 1, 2, 4),
+            "[rotate] positions: must have 2 sequences, got -1");
+  EXPECT_EQ(refusal<ShapeError>(Positions(View<const double, 3>{nullptr, {1, -1, 4}, {4, 4, 1}}), 1, 2, 4),
+            "[rotate] positions: must have 2 sequences, got -1");
+  EXPECT_EQ(refusal<ShapeError>(Positions::starting_at(View<const Index, 1>{data.data(), {-1}, {1}}), 1, 2, 4),
+            "[rotate] positions: must have 2 sequences, got -1");
+}
+
+TEST(Positions, ThatCannotBeCountedAreRefused) {
+  const Index zero = 0;
+  EXPECT_EQ(refusal<ShapeError>(Positions(View<const Index, 2>{&zero, {3, 2}, {largest / 2, 1}}), 1, 3, 2),
+            "[rotate] positions: must span at most 2^60 bytes, got strides [0, 4611686018427387903, 1] for shape "
+            "[1, 3, 2]");
+  EXPECT_NO_THROW(Positions(View<const Index, 2>{&zero, {1, 1}, {largest, smallest}}).check("rotate", "x", 1, 1, 1));
 }
 
 TEST(Positions, FromNowhereAreRefusedUnlessNoneAreRead) {

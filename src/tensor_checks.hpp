@@ -18,23 +18,19 @@ namespace bearing {
 
 inline Index magnitude(Index x) { return x < 0 ? -x : x; }
 
-/// Throws ShapeError unless the elements' number and their distances in memory can be counted in 60 bits of bytes.
-template <class T, int Rank>
-void check_countable(const char* function, const char* argument, const View<T, Rank>& x) {
+/// Bytes are counted in 60 bits.
+template <class T>
+inline constexpr Index most_elements = (Index{1} << 60) / static_cast<Index>(sizeof(T));
+
+/// Throws ShapeError unless the elements' distances in memory can be counted.
+template <class Function, class Argument, class T, int Rank>
+void check_span(const Function& function, const Argument& argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
-  constexpr Index most = (Index{1} << 60) / static_cast<Index>(sizeof(T));
-  constexpr auto axes = static_cast<std::size_t>(Rank);
-  Index elements = 1, span = 0;
-  bool countable = true;
+  constexpr Index most = most_elements<T>;
   if (std::find(x.shape.begin(), x.shape.end(), 0) != x.shape.end()) return;
-  // By products that say whether they fit: seven divisions would be a tenth of the time of one token's rotation.
-  for (std::size_t axis = 0; axis < axes && countable; ++axis) {
-    countable = !__builtin_mul_overflow(elements, x.shape[axis], &elements) && elements <= most;
-  }
-  if (!countable)
-    throw ShapeError(
-        text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got shape ", x.shape));
-  for (std::size_t axis = 0; axis < axes && countable; ++axis) {
+  Index span = 0;
+  bool countable = true;
+  for (std::size_t axis = 0; axis < x.shape.size() && countable; ++axis) {
     if (x.shape[axis] == 1) continue;
     const Index stride = x.stride[axis];
     Index reach = 0;
@@ -48,15 +44,39 @@ void check_countable(const char* function, const char* argument, const View<T, R
   }
 }
 
+/// Throws ShapeError unless the elements' number and their distances in memory can be counted.
+template <class Function, class Argument, class T, int Rank>
+void check_countable(const Function& function, const Argument& argument, const View<T, Rank>& x) {
+  if constexpr (!kept_whole) return;
+  Index elements = 1;
+  bool countable = true;
+  if (std::find(x.shape.begin(), x.shape.end(), 0) != x.shape.end()) return;
+  // By products that say whether they fit: seven divisions would be a tenth of the time of one token's rotation.
+  for (std::size_t axis = 0; axis < x.shape.size() && countable; ++axis) {
+    countable = !__builtin_mul_overflow(elements, x.shape[axis], &elements) && elements <= most_elements<T>;
+  }
+  if (!countable)
+    throw ShapeError(
+        text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got shape ", x.shape));
+  check_span(function, argument, x);
+}
+
 /// Throws ShapeError for a negative extent.
-template <class T, int Rank>
-void check_extents(const char* function, const char* argument, const View<T, Rank>& x) {
+template <class Function, class Argument, class T, int Rank>
+void check_extents(const Function& function, const Argument& argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
   for (const Index extent : x.shape) {
     if (extent >= 0) continue;
     throw ShapeError(
         text::concat("[", function, "] ", argument, ": must have extents of at least 0, got shape ", x.shape));
   }
+}
+
+/// Whether an argument that may be left out is there. An empty one has a shape, though perhaps no memory; a shape
+/// without memory is none, and is refused like that of any other tensor.
+template <class T, int Rank>
+bool is_given(const View<T, Rank>& x) {
+  return x.data != nullptr || x.shape != std::array<Index, static_cast<std::size_t>(Rank)>{};
 }
 
 /// Out of line, so that a check is a comparison.

@@ -32,7 +32,9 @@ class BEARING_EXPORT Positions {
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
   double > Positions(View<T, 1> per_token)
       : Positions(View<const T, 3>{
-            per_token.data, {1, any, per_token.shape[0]}, {0, 0, per_token.stride[0]}, per_token.device}) {}
+            per_token.data, {1, 1, per_token.shape[0]}, {0, 0, per_token.stride[0]}, per_token.device}) {
+    every_sequence_ = true;
+  }
   template <class T>
   requires std::same_as<std::remove_const_t<T>, Index> || std::same_as < std::remove_const_t<T>,
   double > Positions(View<T, 2> per_token) : Positions(batch_of_one(per_token)) {}
@@ -50,7 +52,7 @@ class BEARING_EXPORT Positions {
 
   /// Sequence b starts at firsts[b] and counts up: a decode step over sequences of different lengths.
   static Positions starting_at(View<const Index, 1> firsts) {
-    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], any}, {0, firsts.stride[0], 0}, firsts.device});
+    Positions at(View<const Index, 3>{firsts.data, {1, firsts.shape[0], 1}, {0, firsts.stride[0], 0}, firsts.device});
     at.step_ = 1;
     return at;
   }
@@ -81,13 +83,13 @@ class BEARING_EXPORT Positions {
 
  private:
   enum class Kind { offset, integer, real };
-  static constexpr Index any = -1;  // an extent that fits every tensor
 
   Kind kind_ = Kind::offset;
-  Index first_ = 0, step_ = 0;
+  bool every_sequence_ = false;  // one row of positions serves all sequences
+  Index first_ = 0, step_ = 0;   // a step of 1: one number for each sequence, which counts up
   const Index* integer_ = nullptr;
   const double* real_ = nullptr;
-  std::array<Index, 3> shape_{1, any, any}, stride_{};
+  std::array<Index, 3> shape_{1, 1, 1}, stride_{};
   Device device_{};
 };
 
