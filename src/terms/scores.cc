@@ -13,20 +13,14 @@ using text::concat;
 
 namespace {
 
-/// Whether an argument was left out. Empty ones have a shape, though perhaps no memory.
-template <class A>
-bool absent(View<const A, 4> x) {
-  return x.data == nullptr && x.shape == std::array<Index, 4>{};
-}
-
 /// The scores' extents, and queries and keys that fit them.
 template <class A>
 Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::array<Index, 4>& scores) {
   Problem problem{scores[0], scores[1], scores[1], scores[2], scores[3]};
   problem.q_positions = &in.q_positions;
   problem.k_positions = &in.k_positions;
-  if (absent(in.q) && absent(in.k)) return problem;
-  if (absent(in.q) || absent(in.k)) {
+  if (!is_given(in.q) && !is_given(in.k)) return problem;
+  if (!is_given(in.q) || !is_given(in.k)) {
     throw ShapeError(concat("[", function, "] q, k: must both be given, or neither, got one of them"));
   }
   problem.kv_heads = in.k.shape[1];

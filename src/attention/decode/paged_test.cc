@@ -188,6 +188,18 @@ TEST(Paged, WrongTablesAreRefused) {
                                  "[attention] k_lengths: must be from 0 to k_len = 304, got 305 for sequence 0");
 }
 
+// A step of an engine that has nothing to decode.
+TEST(Paged, AnEmptyBatchNeedsNoMemory) {
+  std::vector<float> cache(3 * 2 * 2 * 8);
+  const auto blocks = bhtd<const float>(cache.data(), 3, 2, 2, 8);
+  AttentionInputs<float> in{bhtd<const float>(nullptr, 0, 4, 1, 8), blocks, blocks};
+  in.block_table = {nullptr, {0, 2}, {2, 1}};
+  attention<float>(in, bhtd<float>(nullptr, 0, 4, 1, 8), dense<float>(nullptr, 0, 4, 1), {}, {.mask = Mask::causal});
+  const Index lengths = 1;
+  attention<float>(in, bhtd<float>(nullptr, 0, 4, 1, 8), {}, {},
+                   {.mask = Mask::causal, .k_lengths = dense(&lengths, 0)});
+}
+
 /// Numbers between two pages that cannot be read.
 template <class T>
 class Walled {

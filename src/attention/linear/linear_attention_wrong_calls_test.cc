@@ -103,6 +103,20 @@ TEST(LinearAttentionWrongCalls, Options) {
                            "epsilon: must be a number of at least 0, got inf");
   expect_wrong<RangeError>([](Calls& c) { c.options.feature_map = FeatureMap::identity; },
                            "normaliser: must be none if the feature map is identity, as its sums may vanish, got sum");
+  expect_wrong<RangeError>([](Calls& c) { c.options.mask = static_cast<Mask>(9); },
+                           "mask: must be none, causal, causal_top_left or causal_bottom_right, got 9");
+  expect_wrong<RangeError>([](Calls& c) { c.options.feature_map = static_cast<FeatureMap>(9); },
+                           "feature_map: must be elu_plus_one, relu or identity, got 9");
+  expect_wrong<RangeError>([](Calls& c) { c.options.normaliser = static_cast<Normaliser>(9); },
+                           "normaliser: must be sum or none, got 9");
+  std::vector<float> one(4, 1);
+  const auto row = bhtd<const float>(one.data(), 1, 1, 1, 1);
+  expect_error<RangeError>(
+      [&] {
+        linear_attention<float>({row, row, row}, bhtd(one.data() + 1, 1, 1, 1, 1), {}, {},
+                                {.mask = Mask::none, .epsilon = 1e300});
+      },
+      "[linear_attention] epsilon: must be finite in float, got 1e+300");
 }
 
 TEST(LinearAttentionWrongCalls, Positions) {
@@ -155,6 +169,11 @@ TEST(LinearAttentionWrongCalls, States) {
       "state.z: must be [batch, kv_heads, dim] = [1, 2, 2], got [1, 4, 2]");
   expect_wrong<ShapeError>([](Calls& c) { c.state.s = bhtd(c.memory.data() + 700, 1, 2, 2, 3); },
                            "state.z: must be [batch, kv_heads, dim] = [1, 2, 2], got [0, 0, 0]");
+  expect_wrong<ShapeError>(
+      [](Calls& c) {
+        c.state = {bhtd<double>(nullptr, 1, 2, 2, 3), dense<double>(nullptr, 1, 2, 2)};
+      },
+      "state.s: must have memory, got a null pointer; shape is [1, 2, 2, 3]");
   Calls calls;
   calls.grads.d_state.s = bhtd(calls.memory.data() + 700, 1, 2, 2, 2);
   expect_error<ShapeError>([&] { calls.backward(); },

@@ -10,9 +10,22 @@ using text::concat;
 
 namespace {
 
+template <class A>
 void check_options(const char* function, const LinearAttentionOptions& options) {
+  check_mask(function, options.mask);
   if (!(options.epsilon >= 0 && std::isfinite(options.epsilon))) {
     throw RangeError(concat("[", function, "] epsilon: must be a number of at least 0, got ", options.epsilon));
+  }
+  if (options.epsilon > static_cast<double>(std::numeric_limits<A>::max())) {
+    throw RangeError(concat("[", function, "] epsilon: must be finite in float, got ", options.epsilon));
+  }
+  if (!(options.feature_map >= FeatureMap::elu_plus_one && options.feature_map <= FeatureMap::identity)) {
+    throw RangeError(concat("[", function, "] feature_map: must be elu_plus_one, relu or identity, got ",
+                            static_cast<Index>(options.feature_map)));
+  }
+  if (options.normaliser != Normaliser::sum && options.normaliser != Normaliser::none) {
+    throw RangeError(
+        concat("[", function, "] normaliser: must be sum or none, got ", static_cast<Index>(options.normaliser)));
   }
   if (options.feature_map == FeatureMap::identity && options.normaliser == Normaliser::sum) {
     throw RangeError(concat("[", function, "] normaliser: must be none if the feature map is identity, as its sums ",
@@ -54,7 +67,7 @@ Call<A>::Call(const char* name, const LinearAttentionInputs<T>& in, const TermLi
               const LinearAttentionOptions& given)
     : CheckedInputs<A>(name, in), options(given) {
   const Problem& p = this->problem;
-  check_options(name, options);
+  check_options<A>(name, options);
   check_terms(name, terms);
   this->turn_by(terms);
   take_decays(terms);
@@ -180,7 +193,7 @@ void Call<A>::count_visible() {
 template <class A>
 template <class S>
 bool Call<A>::check_state(const char* argument, const LinearState<S>& state) const {
-  if (state.s.data == nullptr && state.z.data == nullptr) return false;
+  if (!is_given(state.s) && !is_given(state.z)) return false;
   const auto check = [&](const char* part, auto x, const auto& shape, const char* axes) {
     const std::string name = concat(argument, part);
     if (x.shape != shape) {

@@ -34,6 +34,12 @@ std::array<const Positions*, 2> turned_at(const LinearAttentionInputs<T>& in) {
 
 }  // namespace
 
+void check_mask(const char* function, Mask mask) {
+  if (mask >= Mask::none && mask <= Mask::causal_bottom_right) return;
+  throw RangeError(concat("[", function, "] mask: must be none, causal, causal_top_left or causal_bottom_right, got ",
+                          static_cast<Index>(mask)));
+}
+
 template <class A>
 template <class Inputs>
 CheckedInputs<A>::CheckedInputs(const char* name, const Inputs& in)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/attention.hpp>
 #include <bearing/error.hpp>
 #include <bearing/term_list.hpp>
 
@@ -9,6 +10,9 @@
 // What attention of every kind checks first, and what follows from it at once.
 
 namespace bearing {
+
+/// Throws RangeError for a mask that has no name.
+void check_mask(const char* function, Mask mask);
 
 /// Queries, keys and values that fit each other, and the row encodings that turn them.
 template <class A>

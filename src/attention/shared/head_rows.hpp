@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "attention/shared/stored_numbers.hpp"
+#include "tensor_checks.hpp"
 
 namespace bearing {
 
@@ -63,9 +64,10 @@ class HeadRows : public StoredRows<A> {
  public:
   HeadRows() = default;
   template <class T>
-  explicit HeadRows(View<const T, 4> x, View<const Index, 2> table = {}) : StoredRows<A>(x), table_(table) {}
+  explicit HeadRows(View<const T, 4> x, View<const Index, 2> table = {})
+      : StoredRows<A>(x), table_(table), paged_(is_given(table)) {}
 
-  bool paged() const { return table_.data != nullptr; }
+  bool paged() const { return paged_; }
   const View<const Index, 2>& table() const { return table_; }
 
   /// Null where rows have no features. Its type is what type() says.
@@ -106,6 +108,7 @@ class HeadRows : public StoredRows<A> {
 
  private:
   View<const Index, 2> table_ = {};
+  bool paged_ = false;
 };
 
 /// Rows of results that are written.

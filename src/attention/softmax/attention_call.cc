@@ -29,8 +29,8 @@ template <class A>
 void AttentionCall<A>::check_blocks() const {
   const auto& table = k.table();
   const Index block_size = k.shape()[2];
-  if (options.k_lengths.data == nullptr || options.k_lengths.shape[0] != problem.batch) return;  // said elsewhere
-  check_host(function, "k_lengths", options.k_lengths.device);
+  if (options.k_lengths.shape[0] != problem.batch) return;  // said elsewhere
+  check_memory(function, "k_lengths", options.k_lengths);
   for (Index b = 0; b < problem.batch; ++b) {
     const Index present = std::clamp<Index>(options.k_lengths(b), 0, table.shape[1] * block_size);
     for (Index n = 0; n < (present + block_size - 1) / block_size; ++n) {
@@ -54,7 +54,7 @@ void AttentionCall<A>::check_numbers() {
   if (options.soft_cap > 0 && options.soft_cap < static_cast<double>(std::numeric_limits<A>::min())) {
     throw RangeError(concat("[", function, "] soft_cap: must be a normal number, got ", options.soft_cap));
   }
-  if (options.sinks.value.data != nullptr) {
+  if (is_given(options.sinks.value)) {
     check_shape(function, "sinks", options.sinks.value, {problem.heads}, "[heads]");
     for (Index h = 0; h < problem.heads; ++h) {
       const A sink = options.sinks.value(h);
@@ -64,7 +64,7 @@ void AttentionCall<A>::check_numbers() {
     }
   }
   if (options.sinks.grad.data != nullptr) {
-    if (options.sinks.value.data == nullptr || options.sinks.grad.shape != options.sinks.value.shape) {
+    if (!is_given(options.sinks.value) || options.sinks.grad.shape != options.sinks.value.shape) {
       throw ShapeError(concat("[", function, "] sinks.grad: must have the shape of the sinks, ",
                               options.sinks.value.shape, ", got ", options.sinks.grad.shape));
     }
@@ -87,8 +87,9 @@ void AttentionCall<A>::check_band() const {
 
 template <class A>
 void AttentionCall<A>::check_masks() const {
+  check_mask(function, options.mask);
   check_band();
-  if (options.k_lengths.data != nullptr) {
+  if (is_given(options.k_lengths)) {
     check_shape(function, "k_lengths", options.k_lengths, {problem.batch}, "[batch]");
     for (Index b = 0; b < problem.batch; ++b) {
       const Index n = options.k_lengths(b);
@@ -96,13 +97,13 @@ void AttentionCall<A>::check_masks() const {
       throw RangeError(concat("[", function, "] k_lengths: must be from 0 to k_len = ", problem.k_len, ", got ", n,
                               " for sequence ", b));
     }
-  } else if (k.paged()) {
+  } else if (k.paged() && problem.batch > 0) {
     throw ShapeError(concat("[", function, "] k_lengths: must be given for a paged cache"));
   }
-  if (options.key_mask.data != nullptr) {
+  if (is_given(options.key_mask)) {
     check_shape(function, "key_mask", options.key_mask, {problem.batch, problem.k_len}, "[batch, k_len]");
   }
-  if (options.visible.data != nullptr) {
+  if (is_given(options.visible)) {
     check_shape(function, "visible", options.visible, {problem.batch, problem.heads, problem.q_len, problem.k_len},
                 "[batch, heads, q_len, k_len]");
   }
@@ -110,20 +111,24 @@ void AttentionCall<A>::check_masks() const {
 
 template <class A>
 void AttentionCall<A>::check_starts() const {
-  if (options.q_starts.data == nullptr && options.k_starts.data == nullptr) return;
-  if (options.q_starts.data == nullptr || options.k_starts.data == nullptr ||
-      options.q_starts.shape != options.k_starts.shape || options.q_starts.shape[0] < 2) {
+  if (!is_given(options.q_starts) && !is_given(options.k_starts)) return;
+  if (!is_given(options.q_starts) || !is_given(options.k_starts) || options.q_starts.shape != options.k_starts.shape ||
+      options.q_starts.shape[0] < 2) {
     throw ShapeError(concat("[", function, "] q_starts, k_starts: must both be [sequences + 1], got ",
                             options.q_starts.shape, " and ", options.k_starts.shape));
   }
   const auto check = [&](const char* argument, View<const Index, 1> starts, const char* of, Index length) {
     check_tensor(function, argument, starts);
     const Index n = starts.shape[0];
-    bool rising = starts(0) == 0 && starts(n - 1) == length;
-    for (Index s = 0; s + 1 < n; ++s) rising = rising && starts(s) <= starts(s + 1);
-    if (rising) return;
-    throw RangeError(concat("[", function, "] ", argument, ": must rise from 0 to ", of, " = ", length, ", got ",
-                            starts(0), " to ", starts(n - 1)));
+    if (starts(0) != 0 || starts(n - 1) != length) {
+      throw RangeError(concat("[", function, "] ", argument, ": must rise from 0 to ", of, " = ", length, ", got ",
+                              starts(0), " to ", starts(n - 1)));
+    }
+    for (Index s = 1; s < n; ++s) {
+      if (starts(s) >= starts(s - 1)) continue;
+      throw RangeError(concat("[", function, "] ", argument, ": must rise from 0 to ", of, " = ", length, ", got ",
+                              starts(s), " after ", starts(s - 1), " as number ", s + 1, " of ", n));
+    }
   };
   check("q_starts", options.q_starts, "q_len", problem.q_len);
   check("k_starts", options.k_starts, "k_len", problem.k_len);

@@ -48,7 +48,7 @@ struct AttentionCall : CheckedInputs<A> {
   template <class O>
   void check_outputs(View<O, 4> out, View<A, 3> lse) const {
     this->check_like_out("out", out);
-    if (lse.data != nullptr) {
+    if (is_given(lse)) {
       check_shape(function, "lse", lse, lse_shape(), "[batch, heads, q_len]");
       check_output(function, "lse", lse);
     }

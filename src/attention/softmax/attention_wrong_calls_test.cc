@@ -193,6 +193,41 @@ TEST(AttentionWrongCalls, Masks) {
                              "key_mask: must be [batch, k_len] = [2, 5], got [2, 3]");
   expect_refused<ShapeError>([&](Call& c) { c.options.visible = dense<const bool>(shown.get(), 1, 1, 3, 5); },
                              "visible: must be [batch, heads, q_len, k_len] = [2, 4, 3, 5], got [1, 1, 3, 5]");
+  expect_refused<RangeError>([](Call& c) { c.options.mask = static_cast<Mask>(9); },
+                             "mask: must be none, causal, causal_top_left or causal_bottom_right, got 9");
+}
+
+// A shape says that the tensor is meant: without memory it is no argument that was left out.
+TEST(AttentionWrongCalls, ShapesWithoutMemory) {
+  const auto lacks = [](const std::string& name, const std::string& shape) {
+    return name + ": must have memory, got a null pointer; shape is " + shape;
+  };
+  expect_refused<ShapeError>([](Call& c) { c.options.k_lengths.shape = {2}; }, lacks("k_lengths", "[2]"));
+  expect_refused<ShapeError>(
+      [](Call& c) {
+        c.options.key_mask = {nullptr, {2, 5}, {5, 1}};
+      },
+      lacks("key_mask", "[2, 5]"));
+  expect_refused<ShapeError>(
+      [](Call& c) {
+        c.options.key_mask.shape = {7, 7};
+      },
+      "key_mask: must be [batch, k_len] = [2, 5], got [7, 7]");
+  expect_refused<ShapeError>([](Call& c) { c.options.visible.shape = {2, 4, 3, 5}; }, lacks("visible", "[2, 4, 3, 5]"));
+  expect_refused<ShapeError>([](Call& c) { c.options.sinks.value.shape = {4}; }, lacks("sinks", "[4]"));
+  expect_refused<ShapeError>([](Call& c) { c.options.q_starts.shape = c.options.k_starts.shape = {2}; },
+                             lacks("q_starts", "[2]"));
+  expect_refused_forward<ShapeError>([](Call& c) { c.lse.data = nullptr; }, lacks("lse", "[2, 4, 3]"));
+  expect_refused_backward<ShapeError>([](Call& c) { c.results.d_lse.data = nullptr; }, lacks("d_lse", "[2, 4, 3]"));
+  expect_refused_forward<ShapeError>(
+      [](Call& c) {
+        c.in.block_table = {nullptr, {2, 2}, {2, 1}};
+      },
+      lacks("block_table", "[2, 2]"));
+  const std::vector<Index> table = {0, 1, 1, 0};
+  expect_refused_forward<ShapeError>(
+      [&](Call& c) { c.in.block_table = dense(table.data(), 2, 2), c.options.k_lengths.shape = {2}; },
+      lacks("k_lengths", "[2]"));
 }
 
 TEST(AttentionWrongCalls, PackedSequences) {
@@ -213,7 +248,7 @@ TEST(AttentionWrongCalls, PackedSequences) {
                              "k_starts: must rise from 0 to k_len = 5, got 0 to 3");
   expect_refused<RangeError>(
       [&](Call& c) { c.options.q_starts = starts(falling, 4), c.options.k_starts = starts(falling, 4); },
-      "q_starts: must rise from 0 to q_len = 3, got 0 to 3");
+      "q_starts: must rise from 0 to q_len = 3, got 2 after 3 as number 3 of 4");
 }
 
 TEST(AttentionWrongCalls, Outputs) {

@@ -12,7 +12,7 @@ namespace bearing {
 
 template <class T>
 void check_not_paged(const char* function, const AttentionInputs<T>& in) {
-  if (in.block_table.data != nullptr) {
+  if (is_given(in.block_table)) {
     throw ShapeError(text::concat("[", function,
                                   "] block_table: must be empty, as a paged cache has no gradients, got shape ",
                                   in.block_table.shape));
@@ -24,7 +24,7 @@ void check_results(const AttentionCall<A>& call, const AttentionResults<O>& resu
   call.check_like_out("out", results.out);
   check_shape(call.function, "lse", results.lse, call.lse_shape(), "[batch, heads, q_len]");
   call.check_like_out("d_out", results.d_out);
-  if (results.d_lse.data == nullptr) return;
+  if (!is_given(results.d_lse)) return;
   check_shape(call.function, "d_lse", results.d_lse, call.lse_shape(), "[batch, heads, q_len]");
 }
 
