@@ -52,14 +52,6 @@ void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::han
   });
 }
 
-/// body(), whose errors call positions what Python does: q's, and k's unless they have their own.
-template <class Body>
-void with_names_of_positions(bool k_has_its_own, Body&& body) {
-  const auto with_q = [&] { errors_as("[rotate] positions", "[rotate] q_positions", body); };
-  if (k_has_its_own) return with_q();
-  errors_as("[rotate] positions", "[rotate] k_positions", with_q);
-}
-
 void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle positions, nb::handle k_at, nb::handle layout,
                Index threads) {
   const char* function = "rotate";
@@ -76,8 +68,10 @@ void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle position
     const auto& rows = table.of<Compute<T>>(qs.argument(), name_of(qs.type()));
     const View<T, 4> q_view = qs.written_tensor<T>(time_first), k_view = ks.written_tensor<T>(time_first);
     const Unlocked released;
-    with_names_of_positions(k_positions.has_value(),
-                            [&] { rotate(rows, q_view, *at, k_view, k_positions ? **k_positions : *at, on); });
+    if (!k_positions) return rotate(rows, q_view, k_view, *at, on);
+    // Python calls q's positions `positions`.
+    errors_as("[rotate] positions", "[rotate] q_positions",
+              [&] { rotate(rows, q_view, *at, k_view, **k_positions, on); });
   });
 }
 

@@ -364,6 +364,12 @@ def test_queries_and_keys_in_one_call_are_two_calls() -> None:
     assert np.array_equal(q1, wanted[0]) and np.array_equal(k1, wanted[1])
     bearing.rotate(table, q.copy(), k2, 3, k_positions=9, threads=2)
     assert np.array_equal(k2, wanted[2])
+    fewer = k[:, :, :4].copy()
+    with pytest.raises(bearing.ShapeError, match=r"^\[rotate\] k: must have the batch and time of q, \[1, 4, 6, 16\], "):
+        bearing.rotate(table, q, fewer, 3)
+    assert np.array_equal(fewer, k[:, :, :4])
+    bearing.rotate(table, q, fewer, 3, k_positions=3)
+    assert np.array_equal(fewer, wanted[1][:, :, :4])
 
 
 def test_moved_keys_are_keys_cached_at_the_new_place() -> None:

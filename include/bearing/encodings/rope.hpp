@@ -203,7 +203,7 @@ BEARING_EXPORT void rotate_to(const RopeTable<Compute<T>>& table, std::type_iden
                               View<T, 4> out, const Positions& positions, const Executor& on = {});
 
 /// Rotates q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions.
-/// Otherwise as rotate() above.
+/// Throws ShapeError if their batch or time differ. Otherwise as rotate() above.
 template <Writable T>
 BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
                            const Executor& on = {});

@@ -207,10 +207,16 @@ struct Turned {
   const char* name;
 };
 
+/// `together`: at the same positions.
 template <class T>
-void rotate_both(const RopeTable<Compute<T>>& table, const Turned<T>& q, const Turned<T>& k, const Executor& on) {
+void rotate_both(const RopeTable<Compute<T>>& table, const Turned<T>& q, const Turned<T>& k, bool together,
+                 const Executor& on) {
   auto q_call = checked_call<T>({"rotate", "q", "q", q.name}, table, q.x, q.x, q.positions, false);
   auto k_call = checked_call<T>({"rotate", "k", "k", k.name}, table, k.x, k.x, k.positions, false);
+  if (together && (k.x.shape[0] != q.x.shape[0] || k.x.shape[2] != q.x.shape[2])) {
+    throw ShapeError(concat("[rotate] k: must have the batch and time of q, ", q.x.shape,
+                            ", as both stand at the same positions, got ", k.x.shape));
+  }
   check_apart("rotate", "k", k.x, "q", q.x);
   if (!k.positions.is_offset()) check_apart("rotate", "q", q.x, k.name, k.positions.memory());
   if (!q.positions.is_offset()) check_apart("rotate", "k", k.x, q.name, q.positions.memory());
@@ -237,13 +243,13 @@ void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<con
 template <Writable T>
 void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
             const Positions& k_positions, const Executor& on) {
-  rotate_both<T>(table, {q, q_positions, "q_positions"}, {k, k_positions, "k_positions"}, on);
+  rotate_both<T>(table, {q, q_positions, "q_positions"}, {k, k_positions, "k_positions"}, false, on);
 }
 
 template <Writable T>
 void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
             const Executor& on) {
-  rotate_both<T>(table, {q, positions, "positions"}, {k, positions, "positions"}, on);
+  rotate_both<T>(table, {q, positions, "positions"}, {k, positions, "positions"}, true, on);
 }
 
 template <Writable T>
