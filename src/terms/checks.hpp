@@ -12,13 +12,19 @@
 
 namespace bearing {
 
+/// A gradient's name, made only where an error is said.
+struct GradOf {
+  std::string_view name;
+  friend void append(std::string& to, const GradOf& x) { to.append(x.name).append(".grad"); }
+};
+
 /// Throws ShapeError unless a parameter lies on the host and its gradient, if one is wanted, too and has its shape.
 template <class A, int Rank>
 void check_grad(std::string_view function, std::string_view name, const Param<A, Rank>& param) {
   check_host(function, name, param.value.device);
   if (param.grad.data == nullptr) return;
   if (!param.grad.device.is_host()) check_host(function, text::concat(name, ".grad"), param.grad.device);
-  if (param.grad.shape == param.value.shape) return;
+  if (param.grad.shape == param.value.shape) return check_countable(function, GradOf{name}, param.grad);
   throw ShapeError(text::concat("[", function, "] ", name, ".grad: must have the shape of its parameter, ",
                                 param.value.shape, ", got ", param.grad.shape));
 }
@@ -41,12 +47,14 @@ inline void check_present(std::string_view function, std::string_view encoding, 
 template <class A, int Rank>
 void check_param(std::string_view function, std::string_view name, const Param<A, Rank>& param,
                  const std::type_identity_t<std::array<Index, Rank>>& shape, std::string_view axes) {
-  const bool missing = param.value.data == nullptr && (param.value.size() > 0 || param.value.shape != shape);
-  if (missing || param.value.shape != shape) {
-    throw ShapeError(text::concat("[", function, "] ", name, ": must be ", axes, " = ", shape, ", got ",
-                                  missing ? "nothing" : text::concat("shape ", param.value.shape)));
+  if (param.value.shape == shape) {
+    check_extents(function, name, param.value);
+    check_countable(function, name, param.value);
+    if (param.value.data != nullptr || param.value.size() == 0) return check_grad(function, name, param);
   }
-  check_grad(function, name, param);
+  const bool missing = param.value.data == nullptr;
+  throw ShapeError(text::concat("[", function, "] ", name, ": must be ", axes, " = ", shape, ", got ",
+                                missing ? "nothing" : text::concat("shape ", param.value.shape)));
 }
 
 /// Throws ShapeError unless a parameter's features lie side by side on the host and its gradient, if wanted, has its
@@ -57,6 +65,8 @@ void check_features(std::string_view function, std::string_view name, const Para
     throw ShapeError(
         text::concat("[", function, "] ", name, ": must have a last stride of 1, got ", param.value.stride[Rank - 1]));
   }
+  check_extents(function, name, param.value);
+  check_countable(function, name, param.value);
   check_grad(function, name, param);
 }
 

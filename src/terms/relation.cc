@@ -41,8 +41,9 @@ class Product {
       : term_(term), tile_(tile), operands_(operands), parts_(term, tile), of_key_(term.operand == Side::key) {
     const auto& [table, shift] = std::tie(term.table, term.shift);
     const Index head = table.shape[0] == 1 ? 0 : tile.head;
-    zero_ = table.data + head * table.stride[0] + term.map.zero * table.stride[1];
-    step_ = term.map.step * table.stride[1];
+    const Index row_stride = table.shape[1] == 1 ? 0 : table.stride[1];  // one row's stride may be anything
+    zero_ = table.data + head * table.stride[0] + term.map.zero * row_stride;
+    step_ = term.map.step * row_stride;
     if (shift.data != nullptr) shift_ = shift.data + tile.head * shift.stride[0];
   }
 

@@ -27,10 +27,11 @@ void check(const char* function, const Wav2Vec2BertRelative& clipped) {
 
 template <class A>
 void check_table(const Param<A, 2>& table, const char* rows_are, Index rows) {
-  if (table.value.data == nullptr || table.value.shape[0] != rows) {
+  if (table.value.shape[0] != rows) {
     throw ShapeError(concat("[BertRelativeTerm] table: must be [", rows_are, ", dim] = [", rows, ", dim], got shape ",
                             table.value.shape));
   }
+  check_tensor("BertRelativeTerm", "table", table.value);
   check_features("BertRelativeTerm", "table", table);
 }
 

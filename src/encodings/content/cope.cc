@@ -17,11 +17,12 @@ CopeTerm<A>::CopeTerm(const Cope& cope, Param<A, 3> embeddings) : cope_(cope), e
   if (cope.max_pos < 1 || cope.max_pos > max_position) {
     throw RangeError(concat("[CopeTerm] max_pos: must be from 1 to 2^31, got ", cope.max_pos));
   }
-  const auto& [data, shape, stride, device] = embeddings.value;
-  if (data == nullptr || shape[0] < 1 || shape[1] != cope.max_pos || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
+  const auto &shape = embeddings.value.shape, &stride = embeddings.value.stride;
+  if (shape[0] < 1 || shape[1] != cope.max_pos || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
     throw ShapeError(concat("[CopeTerm] embeddings: must be [heads or 1, max_pos = ", cope.max_pos,
                             ", dim] with features side by side, got shape ", shape, ", strides ", stride));
   }
+  check_tensor("CopeTerm", "embeddings", embeddings.value);
   check_param("CopeTerm", "embeddings", embeddings, shape, "[heads or 1, max_pos, dim]");
 }
 

@@ -308,6 +308,9 @@ TEST(Cope, WrongCallsSayWhatMustHold) {
       "[CopeTerm] embeddings.grad: must have the shape of its parameter, [2, 4, 3], got "
       "[2, 4, 2]");
 
+  expect_error<ShapeError>([&] { CopeTerm<float>({.max_pos = 4}, {dense<const float>(nullptr, 2, 4, 3)}); },
+                           "[CopeTerm] embeddings: must have memory, got a null pointer; shape is [2, 4, 3]");
+
   const CopeTerm<float> encoding({.max_pos = 4}, {e});
   const auto scores = bhtd(s.data(), 1, 2, 2, 2);
   expect_error<ShapeError>(

@@ -73,14 +73,16 @@ void check_table(const char* name, const Param<A, 3>& table, bool used, Index ro
     throw ShapeError(concat("[DebertaTerm] ", name, ": must be empty, as the spec switches its term off"));
   }
   const auto& shape = table.value.shape;
-  if (table.value.data == nullptr || shape[1] != rows || shape[2] < 1 || (table.value.stride[2] != 1 && shape[2] > 1)) {
+  if (shape[1] != rows || shape[2] < 1 || (table.value.stride[2] != 1 && shape[2] > 1)) {
     throw ShapeError(concat("[DebertaTerm] ", name, ": must be [heads, ", rows,
                             ", dim] with features side by side, got shape ", shape, ", strides ", table.value.stride));
   }
+  check_tensor("DebertaTerm", name, table.value);
   if (table.grad.data != nullptr && table.grad.shape != shape) {
     throw ShapeError(
         concat("[DebertaTerm] ", name, ".grad: must have the shape of the table, ", shape, ", got ", table.grad.shape));
   }
+  check_grad("DebertaTerm", name, table);
 }
 
 }  // namespace

@@ -99,6 +99,18 @@ TEST(Forgetting, WrongCallsSayWhatMustHold) {
       },
       "[ForgettingBias] log_forget.grad: must have the shape of its parameter, [1, 2, 5], got "
       "[1, 2, 4]");
+  const double zero = 0;
+  expect_error<ShapeError>(
+      [&] {
+        ForgettingBias<double>(Param<double, 3>{{&zero, {2, 4, -1}, {20, 5, 1}}});
+      },
+      "[ForgettingBias] log_forget: must have extents of at least 0, got shape [2, 4, -1]");
+  expect_error<ShapeError>(
+      [&] {
+        ForgettingBias<double>(Param<double, 3>{{&zero, {1, 2, 3}, {0, 0, Index{1} << 61}}});
+      },
+      "[ForgettingBias] log_forget: must span at most 2^60 bytes, got strides [0, 0, 2305843009213693952] for shape "
+      "[1, 2, 3]");
   std::vector<double> s(2 * 5 * 5, 7.0);
   const ForgettingBias<double> all(five), last(five, 3);
   expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 4, 4)); },

@@ -97,6 +97,11 @@ TEST(GatedDecay, WrongCallsSayWhatMustHold) {
       },
       "[GatedDecayTerm] log_decay.grad: must have the shape of its parameter, [1, 2, 5, 3], got "
       "[1, 2, 4, 3]");
+  expect_error<ShapeError>(
+      [&] {
+        GatedDecayTerm<double>(Param<double, 4>{{nullptr, {1, 2, 5, -3}, {}}});
+      },
+      "[GatedDecayTerm] log_decay: must have extents of at least 0, got shape [1, 2, 5, -3]");
   const std::vector<double> x(2 * 5 * 4, 1.0);
   std::vector<double> s(2 * 5 * 5, 7.0);
   const auto call = [&](const GatedDecayTerm<double>& gates, Index q_len, Index dim) {

@@ -15,7 +15,7 @@ namespace {
 
 template <class A>
 void check_table(const char* argument, const Param<A, 3>& table, Index rows) {
-  if (table.value.data == nullptr) {
+  if (table.value.data == nullptr && table.value.size() == 0) {
     if (table.grad.data == nullptr) return;
     throw ShapeError(concat("[ShawTerm] ", argument, ".grad: must be empty where the table is left out, got shape ",
                             table.grad.shape));
@@ -24,6 +24,7 @@ void check_table(const char* argument, const Param<A, 3>& table, Index rows) {
     throw ShapeError(
         concat("[ShawTerm] ", argument, ": must have 2 * clip + 1 = ", rows, " rows, got shape ", table.value.shape));
   }
+  check_tensor("ShawTerm", argument, table.value);
   check_features("ShawTerm", argument, table);
 }
 
@@ -55,7 +56,7 @@ ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 2> key, Param<A, 2> value)
 template <class A>
 ShawTerm<A>::ShawTerm(const Shaw& shaw, Param<A, 3> key, Param<A, 3> value) : shaw_(shaw), key_(key), value_(value) {
   check_clip("ShawTerm", shaw.clip);
-  if (key.value.data == nullptr && value.value.data == nullptr) {
+  if (key.value.data == nullptr && value.value.data == nullptr && key.value.size() == 0 && value.value.size() == 0) {
     throw ShapeError("[ShawTerm] key, value: one of the tables must be given, got neither");
   }
   check_table("key", key_, shaw.rows());

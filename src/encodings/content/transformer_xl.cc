@@ -24,15 +24,18 @@ TransformerXLTerm<A>::TransformerXLTerm(const TransformerXL& xl, Param<A, 3> r, 
   if (xl.first_offset < -max_position || xl.first_offset > max_position) {
     throw RangeError(concat("[TransformerXLTerm] first_offset: must be within ±2^31, got ", xl.first_offset));
   }
-  if (r.value.data == nullptr || r.value.shape[1] < 1) {
+  if (r.value.shape[1] < 1) {
     throw ShapeError(concat("[TransformerXLTerm] r: must be [heads, offsets, dim] with at least one offset, got shape ",
                             r.value.shape));
   }
   const std::array<Index, 2> wanted{r.value.shape[0], r.value.shape[2]};
-  if (u.value.data == nullptr || v.value.data == nullptr || u.value.shape != wanted || v.value.shape != wanted) {
+  if (u.value.shape != wanted || v.value.shape != wanted) {
     throw ShapeError(concat("[TransformerXLTerm] u, v: must be [heads, dim] = ", wanted, " like r, got shapes ",
                             u.value.shape, " and ", v.value.shape));
   }
+  check_tensor("TransformerXLTerm", "r", r.value);
+  check_tensor("TransformerXLTerm", "u", u.value);
+  check_tensor("TransformerXLTerm", "v", v.value);
   check_features("TransformerXLTerm", "r", r);
   check_features("TransformerXLTerm", "u", u);
   check_features("TransformerXLTerm", "v", v);

@@ -248,6 +248,9 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
   expect_error<ShapeError>([&] { TransformerXLTerm<float>({}, r(1, 5), bias(1), bias(2)); },
                            "[TransformerXLTerm] u, v: must be [heads, dim] = [1, 4] like r, got shapes [1, 4] and "
                            "[2, 4]");
+  expect_error<ShapeError>(
+      [&] { TransformerXLTerm<float>({}, {dense<const float>(nullptr, 1, 5, 4)}, bias(1), bias(1)); },
+      "[TransformerXLTerm] r: must have memory, got a null pointer; shape is [1, 5, 4]");
 
   const TransformerXLTerm<float> term({.direction = TransformerXLDirection::bidirectional}, r(1, 5), bias(1), bias(1)),
       causal({}, r(1, 5), bias(1), bias(1));

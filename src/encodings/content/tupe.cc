@@ -21,11 +21,12 @@ namespace {
 
 template <class A>
 void check_vectors(const char* name, const Param<A, 3>& table, Index least) {
-  const auto& [data, shape, stride, device] = table.value;
-  if (data == nullptr || shape[0] < 1 || shape[1] < least || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
+  const auto &shape = table.value.shape, &stride = table.value.stride;
+  if (shape[0] < 1 || shape[1] < least || shape[2] < 1 || (stride[2] != 1 && shape[2] > 1)) {
     throw ShapeError(concat("[TupeBias] ", name, ": must be [heads, rows, dim] of at least ", least,
                             " rows with features side by side, got shape ", shape, ", strides ", stride));
   }
+  check_tensor("TupeBias", name, table.value);
   check_param("TupeBias", name, table, shape, "[heads, rows, dim]");
 }
 

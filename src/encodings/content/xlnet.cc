@@ -16,14 +16,16 @@ XlnetSegmentTerm<A>::XlnetSegmentTerm(Param<A, 3> seg_embed, Param<A, 2> r_s, Vi
                                       View<const Index, 2> k_segments)
     : seg_embed_(seg_embed), r_s_(r_s), q_segments_(q_segments), k_segments_(k_segments) {
   const auto& shape = seg_embed.value.shape;
-  if (seg_embed.value.data == nullptr || shape[0] != 2) {
+  if (shape[0] != 2) {
     throw ShapeError(concat("[XlnetSegmentTerm] seg_embed: must be [2, heads, dim], got shape ", shape));
   }
   const std::array<Index, 2> wanted{shape[1], shape[2]};
-  if (r_s.value.data == nullptr || r_s.value.shape != wanted) {
+  if (r_s.value.shape != wanted) {
     throw ShapeError(concat("[XlnetSegmentTerm] r_s: must be [heads, dim] = ", wanted, " like seg_embed, got shape ",
                             r_s.value.shape));
   }
+  check_tensor("XlnetSegmentTerm", "seg_embed", seg_embed.value);
+  check_tensor("XlnetSegmentTerm", "r_s", r_s.value);
   check_features("XlnetSegmentTerm", "seg_embed", seg_embed);
   check_features("XlnetSegmentTerm", "r_s", r_s);
   const auto [in_seg_embed, in_r_s] = grad_block(0, 0).offsets();
@@ -46,6 +48,8 @@ void XlnetSegmentTerm<A>::check(const char* function, const Problem& problem) co
     throw ShapeError(concat("[", function, "] XlnetSegment.q_segments, k_segments: must be ", q, " and ", k,
                             ", got shapes ", q_segments_.shape, " and ", k_segments_.shape));
   }
+  check_countable(function, "XlnetSegment.q_segments", q_segments_);
+  check_countable(function, "XlnetSegment.k_segments", k_segments_);
   if ((q_segments_.data == nullptr && q_segments_.size() > 0) ||
       (k_segments_.data == nullptr && k_segments_.size() > 0)) {
     throw ShapeError(

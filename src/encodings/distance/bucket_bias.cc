@@ -17,7 +17,7 @@ namespace {
 
 template <class A>
 void check_table(const Param<A, 2>& table) {
-  if (table.value.data == nullptr || table.value.shape[0] < 1) {
+  if (table.value.shape[0] < 1) {
     throw ShapeError(
         concat("[BucketBias] table: must be [rows, heads] with at least one row, got shape ", table.value.shape));
   }

@@ -29,6 +29,7 @@ void check_table(const char* name, Index extent, const Param<A, 2>& table, Index
     throw ShapeError(
         concat("[SamTerm] ", name, ".grad: must have the table's shape ", wanted, ", got ", table.grad.shape));
   }
+  check_grad("SamTerm", name, table);
 }
 
 }  // namespace

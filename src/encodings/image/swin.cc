@@ -38,6 +38,7 @@ SwinBias<A>::SwinBias(const Swin& spec, Param<A, 2> table) : spec_(spec), table_
     throw ShapeError(
         concat("[SwinBias] table.grad: must have the table's shape ", table.value.shape, ", got ", table.grad.shape));
   }
+  check_grad("SwinBias", "table", table);
 }
 
 template <class A>

@@ -99,15 +99,16 @@ std::vector<Wide> wide_frequencies(const Sinusoidal& spec, const Param<A, 1>& le
 
 template <class A>
 void check_param(const char* name, const Param<A, 1>& param, Index size) {
-  if (param.value.data == nullptr && param.grad.data == nullptr) return;
+  if (!is_given(param.value) && param.grad.data == nullptr) return;
   if (param.value.shape[0] != size) {
     throw ShapeError(concat("[SinusoidalInputs] ", name, ": must have shape [", size, "], got ", param.value.shape));
   }
-  check_host("SinusoidalInputs", name, param.value.device);
+  check_memory("SinusoidalInputs", name, param.value);
   if (param.grad.data != nullptr && param.grad.shape != param.value.shape) {
     throw ShapeError(concat("[SinusoidalInputs] ", name, ".grad: must have the shape of the value, ", param.value.shape,
                             ", got ", param.grad.shape));
   }
+  check_countable("SinusoidalInputs", name, param.grad);
 }
 
 }  // namespace
