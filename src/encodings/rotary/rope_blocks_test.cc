@@ -124,7 +124,7 @@ TEST(RopeBlocks, KeysMoveWithinTheirBlocks) {
   const RopeFrequencies whole =
       resolve(Rope{.head_dim = 16, .base = 16, .pairing = Pairing::half, .axes = RopeAxes::axial({4, 4})});
   test::expect_error<ShapeError>([&] { rebase(f, before, whole, after, k.view()); },
-                                 "[rebase] to: must halve the same blocks as from");
+                                 "[rebase] to: must halve the same blocks as from, [4, 4], got []");
 }
 
 TEST(RopeBlocks, MustAddUp) {

@@ -22,8 +22,15 @@ void check_same_geometry(const RopeFrequencies& from, const RopeFrequencies& to)
     throw ShapeError(text::concat("[rebase] to: must have the same pairing as from, ", name(from.pairing), ", got ",
                                   name(to.pairing)));
   }
-  if (from.blocks != to.blocks) throw ShapeError("[rebase] to: must halve the same blocks as from");
-  if (from.axis != to.axis) throw ShapeError("[rebase] to: each pair must be turned by the same axis as in from");
+  if (from.blocks != to.blocks) {
+    throw ShapeError(
+        text::concat("[rebase] to: must halve the same blocks as from, ", from.blocks, ", got ", to.blocks));
+  }
+  for (std::size_t pair = 0; pair < std::min(from.axis.size(), to.axis.size()); ++pair) {
+    if (from.axis[pair] == to.axis[pair]) continue;
+    throw ShapeError(text::concat("[rebase] to: each pair must be turned by the same axis as in from, ",
+                                  from.axis[pair], " for pair ", static_cast<Index>(pair), ", got ", to.axis[pair]));
+  }
 }
 
 }  // namespace

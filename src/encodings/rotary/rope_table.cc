@@ -55,6 +55,11 @@ void check_frequencies(const RopeFrequencies& f) {
        "rotary_dim: must be even and from 2 to head_dim = ", f.head_dim, ", got ", f.rotary_dim);
   must(f.begin >= 0 && f.begin <= f.head_dim - f.rotary_dim,
        "begin: must be from 0 to head_dim - rotary_dim = ", f.head_dim - f.rotary_dim, ", got ", f.begin);
+  const Pairing pairing = f.pairing;
+  must(pairing == Pairing::interleaved || pairing == Pairing::half, "pairing: must be interleaved or half, got ",
+       static_cast<Index>(pairing));
+  must(f.angles == Angles::exact || f.angles == Angles::as_float32, "angles: must be exact or as_float32, got ",
+       static_cast<Index>(f.angles));
   must(f.axes >= 1 && f.axes <= max_axes, "axes: must be from 1 to ", max_axes, ", got ", f.axes);
   const auto one_per_pair = [&](const char* name, Index size) {
     must(size == f.pairs(), name, ": must have one entry per pair, ", f.pairs(), ", got ", size);
@@ -165,6 +170,7 @@ struct RopeTableAccess {
                                               TableMemory memory, const Executor& on) {
     auto phases = std::make_unique<RopePhases<T>>();
     phases->frequencies = PhaseFrequencies(from);
+    check_numbers<T>(phases->frequencies.attention_factor, memory);
     phases->decay = decay;
     if (memory == TableMemory::full) {
       build_full<T>(*phases, length, on);
@@ -172,6 +178,18 @@ struct RopeTableAccess {
       build_compact<T>(*phases, length, on);
     }  // else phases are computed when they are needed: no memory at all
     return phases;
+  }
+
+  /// Throws RangeError unless cos and sin can be multiplied by the factor as T, and the memory is one of its kinds.
+  template <class T>
+  static void check_numbers(double factor, TableMemory memory) {
+    const T stored = static_cast<T>(factor);
+    if (!std::isfinite(stored) || stored == 0) {
+      throw RangeError(text::concat("[RopeTable] attention_factor: must be finite and not 0 in ",
+                                    std::is_same_v<T, float> ? "float" : "double", ", got ", factor));
+    }
+    if (memory == TableMemory::full || memory == TableMemory::compact) return;
+    throw RangeError(text::concat("[RopeTable] memory: must be full or compact, got ", static_cast<Index>(memory)));
   }
 
   template <class T>

@@ -235,6 +235,12 @@ TEST_F(WrongCalls, QueriesAreNotTurnedWhenTheKeysAreWrong) {
        "[rotate] k_positions: must be from -2^31 to 2^31, got 2147483649 at [axis 0, batch 0, time 0]"},
       {[&] { rotate(table, x(), x(), {}); }, Kind::shape,
        "[rotate] k: must share no memory with q, got tensors that overlap"},
+      {[&] { rotate(table, x(), bhtd(memory.data() + 300, 2, 3, 6, 8), Positions(3)); }, Kind::shape,
+       "[rotate] k: must have the batch and time of q, [2, 3, 5, 8], as both stand at the same positions, got "
+       "[2, 3, 6, 8]"},
+      {[&] { rotate(table, x(), bhtd(memory.data() + 300, 1, 3, 5, 8), dense(integers.data(), 5)); }, Kind::shape,
+       "[rotate] k: must have the batch and time of q, [2, 3, 5, 8], as both stand at the same positions, got "
+       "[1, 3, 5, 8]"},
   });
 }
 
@@ -260,7 +266,18 @@ TEST_F(WrongCalls, TablesThatCannotBeAreRefused) {
   const RopeTable<float> compact(rope, 10, {.memory = TableMemory::compact});
   Rope odd = rope;
   odd.rotary_dim = 5;
+  Rope large = rope, small = rope, elsewhere = rope;
+  large.attention_factor = 1e39, small.attention_factor = 1e-50;
+  elsewhere.part.where = static_cast<RotaryPart::Where>(9);
   expect({
+      {[&] { RopeTable<float>(large, 10); }, Kind::range,
+       "[RopeTable] attention_factor: must be finite and not 0 in float, got 1e+39"},
+      {[&] { RopeTable<float>(small, 10); }, Kind::range,
+       "[RopeTable] attention_factor: must be finite and not 0 in float, got 1e-50"},
+      {[&] { RopeTable<float>(rope, 10, {.memory = static_cast<TableMemory>(7)}); }, Kind::range,
+       "[RopeTable] memory: must be full or compact, got 7"},
+      {[&] { RopeTable<float>(elsewhere, 10); }, Kind::shape,
+       "[resolve] part.where: must be first, last or window, got 9"},
       {[&] { RopeTable<float>(rope, -1); }, Kind::range, "[RopeTable] length: must be from 0 to 2^31, got -1"},
       {[&] { RopeTable<double>(rope, max_position + 1); }, Kind::range,
        "[RopeTable] length: must be from 0 to 2^31, got 2147483649"},
@@ -308,6 +325,10 @@ TEST_F(WrongCalls, FrequenciesThatContradictThemselvesAreRefused) {
       {broken([](auto& f) { f.axis.clear(); }), Kind::shape,
        "[RopeFrequencies] axis: must have one entry per pair, 4, got 0"},
       {broken([](auto& f) { f.axis[2] = 3; }), Kind::shape, "[RopeFrequencies] axis: must be from 0 to 2, got 3"},
+      {broken([](auto& f) { f.pairing = static_cast<Pairing>(7); }), Kind::shape,
+       "[RopeFrequencies] pairing: must be interleaved or half, got 7"},
+      {broken([](auto& f) { f.angles = static_cast<Angles>(7); }), Kind::shape,
+       "[RopeFrequencies] angles: must be exact or as_float32, got 7"},
       {broken([](auto& f) { f.axes = 5; }), Kind::shape, "[RopeFrequencies] axes: must be from 1 to 4, got 5"},
       {broken([](auto& f) { f.rotary_dim = 10; }), Kind::shape,
        "[RopeFrequencies] rotary_dim: must be even and from 2 to head_dim = 8, got 10"},
@@ -417,7 +438,7 @@ TEST_F(WrongCalls, RebaseRefusesEncodingsOfAnotherGeometry) {
       {[&] { to(interleaved); }, Kind::shape, "[rebase] to: must have the same pairing as from, half, got interleaved"},
       {[&] { to(three); }, Kind::shape, "[rebase] to: must have the same number of axes as from, 1, got 3"},
       {[&] { rebase(three, {}, other_three, {}, x()); }, Kind::shape,
-       "[rebase] to: each pair must be turned by the same axis as in from"},
+       "[rebase] to: each pair must be turned by the same axis as in from, 0 for pair 0, got 2"},
       {[&] { rebase(f, {}, f, {}, x(7)); }, Kind::shape,
        "[rebase] k: must have a last extent of head_dim = 8, got 7; shape is [2, 3, 5, 7]"},
       {[&] { rebase(f, {}, f, {}, nowhere()); }, Kind::shape,

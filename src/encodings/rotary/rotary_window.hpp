@@ -28,6 +28,9 @@ inline RotaryWindow rotary_window(const char* function, Index head_dim, Index ro
   if (pairing != Pairing::interleaved && pairing != Pairing::half) {
     refuse("pairing: must be interleaved or half, got ", static_cast<Index>(pairing));
   }
+  if (part.where < RotaryPart::Where::first || part.where > RotaryPart::Where::window) {
+    refuse("part.where: must be first, last or window, got ", static_cast<Index>(part.where));
+  }
   if (part.where == RotaryPart::Where::window) {
     if (part.begin < 0 || part.begin > room) {
       refuse("part.begin: must be from 0 to head_dim - rotary_dim = ", room, ", got ", part.begin);
