@@ -15,12 +15,17 @@ using posix::KeepErrno;
 std::uint64_t checked_size(const NpyOutput& file) {
   const std::uint64_t item = npy::item_size(file.dtype);
   if (item == 0) throw ShapeError("[write_npy] dtype: must be a NumPy type such as f4, got '" + file.dtype + "'");
-  if (file.shape.size() > 32) throw ShapeError("[write_npy] shape: must have at most 32 extents");
+  if (file.shape.size() > 32) {
+    throw ShapeError("[write_npy] shape: must have at most 32 extents, got " + std::to_string(file.shape.size()));
+  }
   std::uint64_t size = 0;
   if (!npy::total_bytes(file.shape, item, size)) {
-    throw ShapeError("[write_npy] shape: extents must be at least 0 and fit in 2^63 bytes together");
+    throw ShapeError("[write_npy] shape: extents must be at least 0 and fit in 2^63 bytes together, got [" +
+                     npy::joined(file.shape) + "]");
   }
-  if (file.data == nullptr && size > 0) throw ShapeError("[write_npy] data: must not be null");
+  if (file.data == nullptr && size > 0) {
+    throw ShapeError("[write_npy] data: must not be null, got null for shape [" + npy::joined(file.shape) + "]");
+  }
   return size;
 }
 

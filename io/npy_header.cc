@@ -176,7 +176,8 @@ Preamble parse_preamble(std::string_view head, std::uint64_t file_size, const st
   return {8 + width, length};
 }
 
-/// "2, 3"
+}  // namespace
+
 std::string joined(const std::vector<Index>& shape) {
   std::string out;
   for (Index extent : shape) {
@@ -185,8 +186,6 @@ std::string joined(const std::vector<Index>& shape) {
   }
   return out;
 }
-
-}  // namespace
 
 std::uint64_t item_size(std::string_view dtype) {
   if (dtype.size() < 2 || dtype.size() > 3 || dtype[1] == '0') return 0;

@@ -35,6 +35,9 @@ std::uint64_t item_size(std::string_view dtype);
 /// of 0 left out: a shape like [0, 2^62, 2^62] would overflow whoever multiplies it next).
 bool total_bytes(const std::vector<Index>& shape, std::uint64_t item, std::uint64_t& bytes);
 
+/// "2, 3"
+std::string joined(const std::vector<Index>& shape);
+
 /// Magic, version 1.0 and a header padded so that the data begins at a multiple of 64.
 std::string make_header(std::string_view dtype, const std::vector<Index>& shape);
 

@@ -251,6 +251,12 @@ TEST_F(NpyFiles, WhatNoFileCanHoldIsNotWritten) {
   const float one = 1;
   EXPECT_THROW(write_npy(path("x.npy"), "g4", {1}, &one), ShapeError);
   EXPECT_THROW(write_npy(path("x.npy"), "f4", {-1}, &one), ShapeError);
+  try {
+    write_npy(path("x.npy"), "f4", {2, -1}, &one);
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(),
+                 "[write_npy] shape: extents must be at least 0 and fit in 2^63 bytes together, got [2, -1]");
+  }
   EXPECT_THROW(write_npy(path("x.npy"), "f4", {Index{1} << 62, 4}, &one), ShapeError);
   EXPECT_THROW(write_npy(path("x.npy"), "f4", std::vector<Index>(33, 1), &one), ShapeError);
   EXPECT_THROW(write_npy(path("x.npy"), "f4", {1}, nullptr), ShapeError);

@@ -33,12 +33,6 @@ std::string bytes_text(std::uint64_t count) { return std::to_string(count) + (co
   throw ConfigError(file + ": byte " + std::to_string(byte) + ": " + text);
 }
 
-std::string shape_text(const std::vector<Index>& shape) {
-  std::string out = "[";
-  for (const Index extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
-  return out + "]";
-}
-
 /// Takes the header's tokens, one after the other, and builds its entries. A token that may not stand there is a
 /// problem, and ends the reading.
 class Builder {
@@ -319,6 +313,12 @@ void check_names(const std::vector<Entry>& entries, const std::string& file) {
 const StoredType* find_type(std::string_view name) {
   const auto at = std::find_if(types.begin(), types.end(), [&](const StoredType& type) { return type.name == name; });
   return at == types.end() ? nullptr : &*at;
+}
+
+std::string shape_text(const std::vector<Index>& shape) {
+  std::string out = "[";
+  for (const Index extent : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(extent);
+  return out + "]";
 }
 
 bool total_bytes(const std::vector<Index>& shape, int bits, std::uint64_t& bytes) {

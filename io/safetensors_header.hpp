@@ -47,6 +47,9 @@ const StoredType* find_type(std::string_view name);
 /// numbers do not fill whole bytes.
 bool total_bytes(const std::vector<Index>& shape, int bits, std::uint64_t& bytes);
 
+/// "[2, 3]"
+std::string shape_text(const std::vector<Index>& shape);
+
 /// Length and text, padded with spaces so that the data begins at a multiple of 8. Entries in the order of their data.
 std::string make_header(const std::vector<Entry>& entries, const std::map<std::string, std::string>& metadata);
 

@@ -164,11 +164,11 @@ TEST_F(SafetensorsFiles, WrongOutputsAreRefusedAndNothingIsWritten) {
   };
   const std::vector<Wrong> all = {
       {{{"w", "F31", {4}, numbers}}, "type: must be one of the format's"},
-      {{{"w", "F32", {-1}, numbers}}, "shape: extents must be at least 0"},
+      {{{"w", "F32", {-1}, numbers}}, "fewer than 2^63, got [-1] of F32 for \"w\""},
       {{{"w", "F32", {Index{1} << 62, 8}, numbers}}, "fewer than 2^63"},
       {{{"w", "F4", {3}, numbers}}, "fill whole bytes"},
-      {{{"w", "F32", std::vector<Index>(33, 1), numbers}}, "at most 32 extents"},
-      {{{"w", "F32", {4}, nullptr}}, "data: must not be null"},
+      {{{"w", "F32", std::vector<Index>(33, 1), numbers}}, "at most 32 extents, got 33 for \"w\""},
+      {{{"w", "F32", {4}, nullptr}}, "data: must not be null, got null for \"w\""},
       {{{"__metadata__", "F32", {4}, numbers}}, "name: must not be __metadata__"},
       {{{"\xff", "F32", {4}, numbers}}, "name: must be UTF-8"},
       {{{"w", "F32", {4}, numbers}, {"w", "F32", {4}, numbers}}, "name: must be there once, got \"w\" again"},

@@ -29,12 +29,16 @@ Entry entry_of(const SafetensorsOutput& tensor, std::uint64_t begin) {
   const StoredType* type = safetensors::find_type(tensor.type);
   if (type == nullptr)
     fail("type: must be one of the format's (F32, BF16, I64, ...), got " + json::quoted(tensor.type));
-  if (tensor.shape.size() > safetensors::most_axes) fail("shape: must have at most 32 extents");
+  const std::string named = " for " + json::quoted(tensor.name);
+  if (tensor.shape.size() > safetensors::most_axes) {
+    fail("shape: must have at most 32 extents, got " + std::to_string(tensor.shape.size()) + named);
+  }
   std::uint64_t bytes = 0;
   if (!safetensors::total_bytes(tensor.shape, type->bits, bytes)) {
-    fail("shape: extents must be at least 0 and fill whole bytes, fewer than 2^63");
+    fail("shape: extents must be at least 0 and fill whole bytes, fewer than 2^63, got " +
+         safetensors::shape_text(tensor.shape) + " of " + tensor.type + named);
   }
-  if (tensor.data == nullptr && bytes > 0) fail("data: must not be null");
+  if (tensor.data == nullptr && bytes > 0) fail("data: must not be null, got null" + named);
   if (tensor.name == "__metadata__") fail("name: must not be __metadata__, which the format keeps for itself");
   check_text(tensor.name, "name");
   if (bytes > ~std::uint64_t{0} / 2 - begin) fail("tensors: must have fewer than 2^63 bytes together");
