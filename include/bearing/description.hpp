@@ -36,11 +36,13 @@ class BEARING_EXPORT Record {
  public:
   Record() = default;  ///< none
   Record(const RecordType& type, std::any value) : type_(&type), value_(std::move(value)) {}
+#ifdef __cpp_rtti  // programs without types at run time have all else
   /// The record of a described type. Throws std::logic_error if nobody described it.
   template <class S>
   static Record of(S value) {
     return {type_of(typeid(S)), std::any(std::move(value))};
   }
+#endif
 
   explicit operator bool() const { return type_ != nullptr; }
   const RecordType& type() const { return *type_; }

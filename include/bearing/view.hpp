@@ -23,8 +23,8 @@ concept Writable = !std::is_const_v<T>;
 template <class T, int Rank>
 struct View {
   T* data = nullptr;
-  std::array<Index, Rank> shape{};
-  std::array<Index, Rank> stride{};
+  std::array<Index, static_cast<std::size_t>(Rank)> shape{};
+  std::array<Index, static_cast<std::size_t>(Rank)> stride{};
   Device device{};  ///< the host's memory, if nothing is said
 
   /// The element at the given indices, one per axis; unchecked.
