@@ -13,15 +13,27 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import _core
+from . import tables
 from .arrays import as_array
+from .tables import HeldTable, held, keep
 
 
 class Static(NamedTuple):
-    """All of an encoding except its arrays: what makes two calls the same program."""
+    """All of an encoding except its arrays: what makes two calls the same program. Tables are held by their numbers."""
 
     kind: type[_core.Encoding]
     arguments: tuple[tuple[str, Any], ...]
     parameters: tuple[str, ...]
+
+    def made(self, arrays: Sequence[Any]) -> Any:
+        """The encoding with these arrays."""
+        given = {name: value.table if isinstance(value, HeldTable) else value for name, value in self.arguments}
+        return self.kind(**given, **dict(zip(self.parameters, arrays, strict=True)))
+
+    def kept(self) -> Static:
+        """The same with the tables that are kept for compiled programs."""
+        pairs = ((name, keep(value) if isinstance(value, HeldTable) else value) for name, value in self.arguments)
+        return self._replace(arguments=tuple(pairs))
 
 
 class Plan(NamedTuple):
@@ -42,20 +54,23 @@ def register() -> None:
 
     def build(static: Static, arrays: Sequence[Any]) -> Any:
         # A tree of which only the structure counts may have no leaves.
-        given = [() if array is None else array for array in arrays]
-        return static.kind(**dict(static.arguments), **dict(zip(static.parameters, given, strict=True)))
+        return static.made([() if array is None else array for array in arrays])
 
-    tables = (_core.RopeTable, _core.XposTable, _core.RopeFrequencies)
+    tables.register()
     for kind in vars(_core).values():
         if inspect.isclass(kind) and issubclass(kind, _core.Encoding) and kind is not _core.Encoding:
             jax.tree_util.register_pytree_with_keys(kind, children, build)
-        elif inspect.isclass(kind) and (hasattr(kind, "replace") or kind in tables):
+        elif inspect.isclass(kind) and (hasattr(kind, "replace") or kind is _core.RopeFrequencies):
             jax.tree_util.register_static(kind)
 
 
 def static_of(encoding: Any) -> Static:
     parameters = encoding.parameters
-    arguments = tuple((name, value) for name, value in encoding.arguments.items() if name not in parameters)
+    arguments = tuple(
+        (name, held(value) if isinstance(value, tables.KINDS) else value)
+        for name, value in encoding.arguments.items()
+        if name not in parameters
+    )
     return Static(type(encoding), arguments, tuple(parameters))
 
 
@@ -126,14 +141,6 @@ def _check(*asked: Any) -> None:
 
 
 @functools.cache
-def table_text(table: _core.RopeTable) -> str:
-    """The text of a table, registered: the same for the same numbers in any process."""
-    text = "RopeTable:" + _digest(table)
-    _core._jax_add_table(text, table)
-    return text
-
-
-@functools.cache
 def xpos_text(xpos: _core.Xpos, dtype: str) -> str:
     """The text of the table that moves xPos' keys, registered; RangeError for keys that cannot be moved."""
     _core.rebase(xpos, None, None, np.empty((0, xpos.rope.head_dim)))  # refuses what cannot be moved
@@ -193,15 +200,21 @@ def serving(
 
 # Handlers point to these encodings for as long as the process lives. They have no arrays.
 _kept: list[Any] = []
+_texts: dict[tuple[Static, ...], str] = {}
 
 
-@functools.cache
 def _register(statics: tuple[Static, ...]) -> str:
+    text = _texts.get(statics)
+    return _register_first(tuple(static.kept() for static in statics)) if text is None else text
+
+
+def _register_first(statics: tuple[Static, ...]) -> str:
     text = "[" + ", ".join(_text(static) for static in statics) + "]"
-    bare = [s.kind(**dict(s.arguments), **dict.fromkeys(s.parameters, ())) for s in statics]
+    bare = [static.made([()] * len(static.parameters)) for static in statics]
     _kept.append(bare)
     _axes_of_plans[text] = tuple(_axes_of(s.kind.__name__, name) for s in statics for name in s.parameters)
     _core._jax_add_encodings(text, bare)
+    _texts[statics] = text
     return text
 
 
@@ -212,28 +225,6 @@ def _axes_of(kind: str, parameter: str) -> str:
 
 
 def _text(static: Static) -> str:
-    arguments = [f"{name}={_value_text(value)}" for name, value in static.arguments if value is not None]
+    given = [(name, value) for name, value in static.arguments if value is not None]
+    arguments = [f"{name}={value.text if isinstance(value, HeldTable) else repr(value)}" for name, value in given]
     return f"{static.kind.__name__}({', '.join([*arguments, *static.parameters])})"
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, _core.RopeTable):
-        return "RopeTable:" + _digest(value)
-    if isinstance(value, _core.XposTable):
-        return f"XposTable:{_digest(value.q)}:{_digest(value.k)}"
-    return repr(value)
-
-
-def _digest(table: _core.RopeTable) -> str:
-    """Of all that a table's rotations depend on: its frequencies, the rows that it keeps, and xPos' decay."""
-    digest = hashlib.sha256(f"{table!r} {table.memory} {table.frequencies.to_dict()}".encode())
-    if table.memory == "full":
-        digest.update(table.cos.tobytes())
-        digest.update(table.sin.tobytes())
-    ones = np.ones((1, table.frequencies.head_dim), table.dtype)
-    for at in (1, 64):  # which shows the decay, of tables that keep no rows too
-        try:
-            digest.update(_core.rotate_to(table, ones, at).tobytes())
-        except _core.RangeError:  # a table that was given its rows, or a decay out of range
-            digest.update(b"none")
-    return digest.hexdigest()

@@ -27,8 +27,9 @@ from .arrays import (
     with_axes,
     word_of,
 )
-from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, table_text, turned_dim
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, turned_dim
 from .shards import Axes
+from .tables import table_text
 
 
 class _Options(NamedTuple):
