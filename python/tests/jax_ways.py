@@ -71,6 +71,15 @@ def functions(rng: np.random.Generator, dtype: str = "float64") -> dict[str, Cal
             ([rotary, t5], draw(HEADS)),
             {"k_lengths": lengths, "key_mask": sees, "visible": jnp.asarray(grid)},
         ),
+        "attention, pairs of all": Call(
+            lambda c, w, a: bj.attention(*c, w, mask="none", visible=grid[0, 0]), (q, k, v), t5
+        ),
+        "attention, pairs of heads": Call(
+            lambda c, w, a: bj.attention(*c, w, mask="none", visible=grid[0]), (q, k, v), t5
+        ),
+        "attention, keys of sequences": Call(
+            lambda c, w, a: bj.attention(*c, w, mask="none", visible=a), (q, k, v), t5, jnp.asarray(grid[:, :1, :1])
+        ),
         "attention, bthd": Call(
             lambda c, w, a: jnp.moveaxis(
                 bj.attention(*(jnp.moveaxis(x, 1, 2) for x in c), w, mask="none", layout="bthd"), 1, 2

@@ -120,6 +120,81 @@ def test_options_mean_what_they_mean_in_bearing(name, rng):
         np.testing.assert_array_equal(one, other)
 
 
+def seen(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).random(shape) < 0.6
+
+
+SERVES_ALL = {
+    "pairs": seen(Q_LEN, K_LEN),
+    "keys": seen(K_LEN),
+    "queries": seen(Q_LEN, 1),
+    "one": np.array(True),
+    "one of all axes": seen(1, 1, 1, 1),
+    "heads": seen(HEADS, Q_LEN, K_LEN),
+    "keys of heads": seen(HEADS, 1, K_LEN),
+    "pairs, three axes": seen(1, Q_LEN, K_LEN),
+    "sequences": seen(BATCH, 1, Q_LEN, K_LEN),
+    "keys of sequences": seen(BATCH, 1, 1, K_LEN),
+    "queries of sequences and heads": seen(BATCH, HEADS, Q_LEN, 1),
+    "pairs of heads, four axes": seen(1, HEADS, Q_LEN, K_LEN),
+    "all": seen(BATCH, HEADS, Q_LEN, K_LEN),
+    "a list": seen(Q_LEN, K_LEN).tolist(),
+}
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+@pytest.mark.parametrize("name", SERVES_ALL)
+def test_what_is_visible_may_serve_all_as_in_bearing(name, layout, rng):
+    options = dict(mask="none", layout=layout, visible=SERVES_ALL[name])
+    q, k, v = (x if layout == "bhtd" else np.moveaxis(x, 1, 2).copy() for x in queries_and_keys(rng))
+    out, lse = bearing.attention(q, k, v, **options, return_lse=True)
+    d_out = rng.standard_normal(out.shape)
+    wanted = bearing.attention_backward(q, k, v, out, lse, d_out, **options)[:3]
+    options = options if name == "a list" else options | {"visible": jnp.asarray(options["visible"])}
+    np.testing.assert_array_equal(attention(q, k, v, **options), out)
+
+    @jax.jit
+    def function(q, k, v, visible):
+        return attention(q, k, v, **options | {"visible": visible})
+
+    got, pull_back = jax.vjp(lambda q, k, v: function(q, k, v, jnp.asarray(options["visible"])), q, k, v)
+    np.testing.assert_array_equal(got, out)
+    for one, other in zip(pull_back(jnp.asarray(d_out)), wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_what_is_visible_may_have_axes_that_queries_lack(rank, rng):
+    q, k, v = (x[(0,) * (4 - rank)] for x in queries_and_keys(rng))
+    for visible in (seen(Q_LEN, K_LEN), seen(1, 1, Q_LEN, K_LEN), seen(1, K_LEN)):
+        wanted = bearing.attention(q, k, v, mask="none", visible=visible)
+        np.testing.assert_array_equal(attention(q, k, v, mask="none", visible=visible), wanted)
+
+
+def test_what_is_visible_serves_a_paged_cache(paged):
+    q, k, v, k_blocks, v_blocks, table = paged
+    options = dict(mask="none", k_lengths=jnp.asarray([5, 3]), visible=seen(6))
+    wanted = attention(q, k, v, **options)
+    np.testing.assert_array_equal(attention(q, k_blocks, v_blocks, block_table=table, **options), wanted)
+
+
+def test_what_is_visible_is_mapped(rng):
+    q, k, v = (jnp.asarray(rng.standard_normal((3, *x.shape))) for x in queries_and_keys(rng))
+    visible = jnp.asarray(rng.random((3, HEADS, 1, K_LEN)) < 0.6)
+
+    def loss(q, k, v, visible):
+        return (attention(q, k, v, mask="none", visible=visible) ** 2).sum()
+
+    def gradient(*arrays):
+        return jax.value_and_grad(loss, (0, 1, 2))(*arrays)
+
+    for axes in [(0, 0, 0, 0), (0, 0, 0, None), (None, None, None, 0)]:
+        given = [x if axis == 0 else x[0] for x, axis in zip((q, k, v, visible), axes, strict=True)]
+        alone = [gradient(*(x[i] if axis == 0 else x for x, axis in zip(given, axes, strict=True))) for i in range(3)]
+        got = jax.jit(jax.vmap(gradient, axes))(*given)
+        jax.tree.map(np.testing.assert_array_equal, got[1], jax.tree.map(lambda *x: jnp.stack(x), *alone)[1])
+
+
 @pytest.mark.parametrize("rank", [2, 3, 4])
 def test_time_may_come_before_heads_and_first_axes_may_be_left_out(rank, rng):
     q, k, v = (x[(0,) * (4 - rank)] for x in queries_and_keys(rng))

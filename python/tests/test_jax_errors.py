@@ -56,6 +56,25 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
     )
     fails(TypeError, "[attention] encodings: must be encodings, got 'T5'", call(q, k, v, "T5"))
     fails(bearing.ShapeError, "[attention] sinks: must be [heads] = [4], got [3]", call(q, k, v, sinks=jnp.ones(3)))
+    pairs = "[attention] visible: must be [batch, heads, q_len, k_len] = [2, 4, 3, 5], or broadcast to it, got"
+    for shape in ([3, 4], [2, 3, 5], [5, 3], [2], [2, 2, 3, 5], [0]):
+        fails(bearing.ShapeError, f"{pairs} {shape}", call(q, k, v, visible=jnp.ones(shape, bool)))
+    fails(
+        TypeError,
+        "[attention] visible: must be an array of at most 4 axes, [batch, heads, q_len, k_len], got shape [1, 2, 4, 3, 5]",
+        call(q, k, v, visible=jnp.ones((1, 2, 4, 3, 5), bool)),
+    )
+    fails(
+        TypeError,
+        "[attention] visible: must be an array of truth values, got int64",
+        call(q, k, v, visible=jnp.ones((3, 5), int)),
+    )
+    for shape in ([5], [1, 5], [2, 1]):  # as NumPy's function has it
+        fails(
+            bearing.ShapeError,
+            f"[attention] key_mask: must be [batch, k_len] = [2, 5], got {shape}",
+            call(q, k, v, key_mask=jnp.ones(shape, bool)),
+        )
     fails(
         bearing.ShapeError,
         "[attention] q_positions: must have 3 tokens, got 2",

@@ -49,6 +49,49 @@ print("equal")
 """
 
 
+VISIBLE = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
+
+jax.config.update("jax_enable_x64", True)
+import bearing.jax
+
+rng = np.random.default_rng(0)
+q, k, v = (jnp.asarray(rng.standard_normal((2, 4, n, 4))) for n in (6, 8, 8))
+auto, typed = Mesh(np.array(jax.devices()), ("h",)), jax.make_mesh((2,), ("h",), axis_types=(AxisType.Explicit,))
+assert auto.size == 2
+
+
+def of(q, k, v, visible):
+    return bearing.jax.attention(q, k, v, mask="none", visible=visible)
+
+
+def slope(function):
+    return jax.jit(jax.value_and_grad(lambda *given: (function(*given) ** 2).sum(), (0, 1, 2)))
+
+
+for shape, spec in [((6, 8), P()), ((4, 6, 8), P("h")), ((4, 1, 8), P("h")), ((8,), P()), ((2, 4, 1, 8), P(None, "h"))]:
+    visible = jnp.asarray(rng.random(shape) < 0.6)
+    wanted = slope(of)(q, k, v, visible)
+    heads = P(None, "h")
+    manual = jax.shard_map(of, mesh=auto, in_specs=(heads, heads, heads, spec), out_specs=heads)
+    results = [slope(manual)(q, k, v, visible)]
+    for mesh in (auto, typed):
+        spread = [jax.device_put(x, NamedSharding(mesh, s)) for x, s in zip((q, k, v, visible), (heads,) * 3 + (spec,))]
+        if mesh is auto:
+            text = slope(of).lower(*spread).compile().as_text()
+            assert "all-gather" not in text and "all-to-all" not in text, shape
+            results.append(slope(of)(*spread))
+        else:
+            with jax.set_mesh(mesh):
+                results.append(slope(of)(*spread))
+    for got in results:
+        for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(wanted)):
+            np.testing.assert_allclose(one, other, rtol=0, atol=64 * 2.0**-53 * float(jnp.abs(other).max()))
+print("equal")
+"""
+
+
 def run(program: list[str], devices: int) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"XLA_FLAGS": flags_for(devices)}
     return subprocess.run([sys.executable, *program], env=environment, capture_output=True, text=True, timeout=600)
@@ -61,6 +104,11 @@ def flags_for(devices: int) -> str:
 def test_shards_of_a_sequence_are_as_one():
     # Twice 64 roundings of sums of a few dozen products.
     done = run(["-c", PROGRAM], 2)
+    assert done.stdout.strip() == "equal", done.stderr
+
+
+def test_heads_are_shared_with_what_is_visible():
+    done = run(["-c", VISIBLE], 2)
     assert done.stdout.strip() == "equal", done.stderr
 
 

@@ -128,7 +128,8 @@ def attention(
     sinks [heads]: a logit for each head that takes part in a row's sum and has no value.
     k_lengths [batch]: how many keys of each sequence count.
     key_mask [batch, k_len]: True for keys that may be seen.
-    visible [batch, heads, q_len, k_len]: True for keys that the query may see.
+    visible [batch, heads, q_len, k_len]: True for keys that the query may see; any shape that broadcasts to this one,
+        which the program then writes out.
     q_starts [sequences + 1]: where packed sequences start among queries; given together with k_starts.
     k_starts [sequences + 1]: where they start among keys.
     block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. It needs k_lengths and
@@ -254,9 +255,31 @@ def _masks(key_mask: Any, visible: Any, problem: _Problem) -> dict[str, jax.Arra
         key_mask = flags_of("attention", "key_mask", key_mask)
         check_shape("attention", "key_mask", key_mask, "[batch, k_len]", (batch, k_len))
     if visible is not None:
-        visible = flags_of("attention", "visible", visible)
-        check_shape("attention", "visible", visible, "[batch, heads, q_len, k_len]", (batch, heads, q_len, k_len))
+        visible = _with_all_axes(flags_of("attention", "visible", visible), (batch, heads, q_len, k_len))
     return {"key_mask": key_mask, "visible": visible}
+
+
+def _with_all_axes(visible: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Four axes, of extent 1 where what is given serves all, as NumPy has it."""
+    axes = "[batch, heads, q_len, k_len]"
+    missing = 4 - visible.ndim
+    if missing < 0:
+        raise TypeError(
+            f"[attention] visible: must be an array of at most 4 axes, {axes}, got shape {list(visible.shape)}"
+        )
+    if not all(n in (wanted, 1) for n, wanted in zip(visible.shape, shape[missing:], strict=True)):
+        raise _core.ShapeError(
+            f"[attention] visible: must be {axes} = {list(shape)}, or broadcast to it, got {list(visible.shape)}"
+        )
+    return jnp.expand_dims(visible, tuple(range(missing)))
+
+
+def _written_out(learned: _Learned, given: _Given, time_first: bool) -> _Given:
+    """With `visible` of all extents, as handlers take it."""
+    if given.visible is None:
+        return given
+    batch, heads, _, q_len, k_len, *_ = _problem(learned.q, learned.k, learned.v, given.block_table, time_first)
+    return given._replace(visible=jnp.broadcast_to(given.visible, (batch, heads, q_len, k_len)))
 
 
 def _starts(q_starts: Any, k_starts: Any) -> dict[str, jax.Array | None]:
@@ -312,6 +335,7 @@ def _serves(options: _Options, learned: _Learned, given: _Given) -> Any:
 
 def _attention(options: _Options, learned: _Learned, given: _Given) -> tuple[jax.Array, jax.Array]:
     q, v = learned.q, learned.v
+    given = _written_out(learned, given, options.time_first)
     rows = (q.shape[0], q.shape[2], q.shape[1]) if options.time_first else q.shape[:3]
     results = [
         jax.ShapeDtypeStruct((*q.shape[:3], v.shape[3]), options.out_dtype),
@@ -341,6 +365,7 @@ def _forward(options: _Options, learned: _Learned, given: _Given) -> tuple[Any, 
 
 def _backward(options: _Options, kept: Any, gradients: Any) -> tuple[_Learned, None]:
     learned, given, out, lse = kept
+    given = _written_out(learned, given, options.time_first)
     optional = _optional(learned, given)
     rows = [jax.ShapeDtypeStruct(x.shape, out.dtype) for x in (learned.q, learned.k, learned.v)]
     wanted = [*rows, *(like(x) for x in present([learned.sinks])), *(like(x) for x in learned.parameters)]
