@@ -104,7 +104,8 @@ using XposEncoding = TableEncoding<XposTables, XposRows>;
 nb::tuple reduced(const Table& table) {
   if (table.given) {
     throw nb::type_error(
-        "[RopeTable] cannot be pickled if from_cos_sin() made it: pickle cos and sin, and make it again");
+        "[RopeTable] cannot be pickled if from_cos_sin() or an XposTable made it: pickle cos and sin, or the "
+        "XposTable");
   }
   return table.visit([&](const auto& of) {
     return made_by("table", nb::cast(of.frequencies()), of.length(), word_of(table.type()), word_of(of.memory()));
@@ -212,6 +213,7 @@ void bind_tables(nb::module_& m) {
                   made.f32 = std::make_shared<const XposTable<float>>(xpos, length, TableOptions{}, on);
                   made.q.f32 = {made.f32, &made.f32->q}, made.k.f32 = {made.f32, &made.f32->k};
                 }
+                made.q.given = made.k.given = true;  // the decay is in their numbers alone
                 new (self) XposTables(std::move(made));
               },
               nb::arg("xpos"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,

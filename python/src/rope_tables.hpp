@@ -39,7 +39,8 @@ struct Words<TableType> {
 struct Table {
   std::shared_ptr<const RopeTable<float>> f32;
   std::shared_ptr<const RopeTable<double>> f64;
-  bool given = false;  ///< its cos and sin came from the caller: frequencies say nothing of them
+  bool given =
+      false;  ///< its cos and sin came from the caller, or have a decay in them: frequencies say nothing of that
 
   /// f(table) for the one that is there.
   template <class F>

@@ -186,8 +186,16 @@ def test_xpos_rows_are_pickled():
 
 def test_what_cannot_be_pickled_says_so():
     table = bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=4, pairing="half"), np.ones((3, 2)), np.zeros((3, 2)))
-    with pytest.raises(TypeError, match=r"^\[RopeTable\] cannot be pickled if from_cos_sin\(\) made it"):
+    with pytest.raises(
+        TypeError, match=r"^\[RopeTable\] cannot be pickled if from_cos_sin\(\) or an XposTable made it"
+    ):
         pickle.dumps(table)
+    xpos = bearing.XposTable(bearing.Xpos(rope=bearing.Rope(head_dim=4, pairing="half")), 8)
+    for one in (xpos.q, xpos.k):  # whose decay is in no frequency
+        with pytest.raises(
+            TypeError, match=r"^\[RopeTable\] cannot be pickled .*: pickle cos and sin, or the XposTable$"
+        ):
+            pickle.dumps(one)
     assert copy.deepcopy(table) is table
     entry = bearing.catalog()[0]
     with pytest.raises(TypeError, match=r"^\[CatalogEntry\] cannot be pickled: pickle its to_dict\(\)$"):

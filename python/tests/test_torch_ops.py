@@ -233,6 +233,14 @@ def test_rotation_gives_the_numbers_of_bearing_itself_for_every_type():
         assert got.dtype is dtype and torch.equal(got, expected)
 
 
+def test_rotation_by_a_table_of_xpos_keeps_its_decay():
+    xpos = bearing.XposTable(bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half")), 64, dtype="float64")
+    x = torch.randn(1, 2, 5, 8, dtype=torch.float64)
+    for table in (xpos.q, xpos.k):
+        wanted = torch.from_numpy(bearing.rotate_to(table, x.numpy(), 40))
+        assert torch.equal(bt.rotate(x, rope=table, positions=40), wanted)
+
+
 def test_rotation_is_differentiable_twice():
     x = tensor(1, 2, TIME, DIM)
     assert torch.autograd.gradcheck(lambda x: bt.rotate(x, rope=ROPE, positions=4), (x,))
