@@ -22,25 +22,25 @@ inline Index magnitude(Index x) { return x < 0 ? -x : x; }
 template <class T>
 inline constexpr Index most_elements = (Index{1} << 60) / static_cast<Index>(sizeof(T));
 
-/// Throws ShapeError unless the elements' distances in memory can be counted.
-template <class Function, class Argument, class T, int Rank>
-void check_span(const Function& function, const Argument& argument, const View<T, Rank>& x) {
+/// Throws ShapeError unless the elements' distances in memory can be counted; no extent is 0.
+template <class T, class Function, class Argument, std::size_t Rank>
+void check_span(const Function& function, const Argument& argument, const std::array<Index, Rank>& shape,
+                const std::array<Index, Rank>& strides) {
   if constexpr (!kept_whole) return;
   constexpr Index most = most_elements<T>;
-  if (std::find(x.shape.begin(), x.shape.end(), 0) != x.shape.end()) return;
   Index span = 0;
   bool countable = true;
-  for (std::size_t axis = 0; axis < x.shape.size() && countable; ++axis) {
-    if (x.shape[axis] == 1) continue;
-    const Index stride = x.stride[axis];
+  for (std::size_t axis = 0; axis < Rank && countable; ++axis) {
+    if (shape[axis] == 1) continue;
+    const Index stride = strides[axis];
     Index reach = 0;
     countable = stride >= -most && stride <= most &&
-                !__builtin_mul_overflow(magnitude(stride), x.shape[axis] - 1, &reach) && reach <= most - span;
+                !__builtin_mul_overflow(magnitude(stride), shape[axis] - 1, &reach) && reach <= most - span;
     if (countable) span += reach;
   }
   if (!countable) {
     throw ShapeError(text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got strides ",
-                                  x.stride, " for shape ", x.shape));
+                                  strides, " for shape ", shape));
   }
 }
 
@@ -58,7 +58,7 @@ void check_countable(const Function& function, const Argument& argument, const V
   if (!countable)
     throw ShapeError(
         text::concat("[", function, "] ", argument, ": must span at most 2^60 bytes, got shape ", x.shape));
-  check_span(function, argument, x);
+  check_span<T>(function, argument, x.shape, x.stride);
 }
 
 /// Throws ShapeError for a negative extent.
