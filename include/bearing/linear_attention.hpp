@@ -21,11 +21,8 @@
 // earlier keys by a_t before key t enters, in the sum of the denominator too. They take a causal mask. Models with such
 // decays take Normaliser::none.
 //
-// A key of which less than 2^-48 is left (2^-440 in double) may count as 0, in the denominator too. With
-// Normaliser::sum that shows where a query stands far behind its last key, so that little is left of that one as well:
-// of other keys what is below 2^-48 may be missing. Where e^-17 is left of the last key, that is 1 part in 2^24 of a
-// float's sums; from e^-30 on the result may be anything between the values; below e^-33.3 it is 0, as if the query saw
-// no key.
+// A key of which less than 2^-48 is left (2^-440 in double) may count as 0, in the denominator too. What a query loses
+// behind its last key divides out with Normaliser::sum and no epsilon, and is not multiplied in then.
 //
 // Keys that all later queries see are kept as two sums, S = Σ_j (T φ(k_j)) v_jᵀ and z = Σ_j φ(k_j). A head takes time
 // O((q_len + k_len)·dim·value_dim). Memory beyond the arguments is O(dim·value_dim) for each worker and O(q_len) for

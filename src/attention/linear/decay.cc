@@ -143,6 +143,8 @@ void Decay<A>::queries(const Run& run) {
     if (!term.counts_tokens) term.log_decay(term.self, tile, logs.data());
   }
   parts_of(logs, run.rows, own_.data());
+  // What a query loses behind its last key divides out, and would only be cut.
+  if (call_.normalised() && call_.options.epsilon == 0) std::fill_n(own_.begin(), run.rows, 1.0);
   for (Index i = 0; i < run.rows; ++i) {
     const Index seen = seen_[size(i)] = visible[i] - run.base;
     for (Index c = 0; c < n; ++c) {

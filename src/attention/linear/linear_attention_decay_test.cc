@@ -448,5 +448,28 @@ TEST(Decay, RefusesWhatItCannotServe) {
                                  "sequence 0");
 }
 
+// After a pause: all weights are small alike, below what counts.
+TEST(Decay, AQueryFarBehindItsLastKeyHasWhatItHadThere) {
+  const Index n = 33, dim = 2;
+  const std::vector<float> ones(static_cast<std::size_t>(n * dim), 1.0f);
+  std::vector<float> v(static_cast<std::size_t>(n), 10.0f), out(1);
+  v.back() = 1;
+  const RetentionBias<float> rate(Retention{{1.0}});
+  const auto at = [&](Index gap) {
+    linear_attention<float>({bhtd<const float>(ones.data(), 1, 1, 1, dim), bhtd<const float>(ones.data(), 1, 1, n, dim),
+                             bhtd<const float>(v.data(), 1, 1, n, 1), Positions(n - 1 + gap)},
+                            bhtd(out.data(), 1, 1, 1, 1), {}, with(rate), {.mask = Mask::causal});
+    return out[0];
+  };
+  double weighted = 0, sum = 0;
+  for (Index j = 0; j < n; ++j) {
+    const double weight = std::exp(-static_cast<double>(n - 1 - j));
+    weighted += weight * v[static_cast<std::size_t>(j)], sum += weight;
+  }
+  const float there = at(0);
+  EXPECT_NEAR(there, weighted / sum, 1e-5);
+  for (const Index gap : {1, 17, 32, 33, 34, 80, 1000}) EXPECT_EQ(at(gap), there) << gap;
+}
+
 }  // namespace
 }  // namespace bearing
