@@ -8,16 +8,19 @@ import os
 import pickle
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing.torch import ops
 from bearing.torch.base import Input
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._vmap_internals import _vmap
 from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch_cases import DIM, HEADS, TIME, cases, qkv, shaken, tensor
@@ -399,6 +402,39 @@ def test_positions_that_are_numbers_are_compiled_once():
         for first in (3, 7, 11, 20):
             same(whole(first), call(first))
         assert counter.frame_count == 2, name
+
+
+def test_a_compiled_function_is_compiled_again_for_duals():
+    q = heads(DIM).detach()
+    call = torch.compile(lambda x: bt.rotate(x, rope=ROTARY), backend="aot_eager")
+    call(q)
+    with forward_ad.dual_level():
+        tangent = forward_ad.unpack_dual(call(forward_ad.make_dual(q, q))).tangent
+    same(tangent, bt.rotate(q, rope=ROTARY))
+
+
+def test_functionalize_drops_no_derivative():
+    """Around it forward mode is right or refused."""
+    q = heads(DIM).detach()
+    call = torch.func.functionalize(lambda x: bt.rotate(x, rope=ROTARY))
+    with pytest.raises(RuntimeError):
+        torch.func.jvp(call, (q,), (q,))
+    leaf = q.clone().requires_grad_()
+    same(torch.autograd.grad(call(leaf).sum(), leaf), torch.autograd.grad(bt.rotate(leaf, rope=ROTARY).sum(), leaf))
+
+
+def test_batches_in_batches_and_on_other_threads():
+    """PyTorch's older vmap, which batches of gradients use, knows its nesting by thread; backwards on GPUs run on another."""
+    x, y = torch.randn(2, 3, 1, HEADS, TIME, DIM), torch.randn(3, 1, HEADS, TIME, DIM)
+    turn = lambda *zs: ops.rotate(list(zs), None, 0, ROTARY.table, "bhtd", False, None, None)
+    turned = lambda z: turn(z)[0]
+    same(_vmap(_vmap(turned))(x), turned(x.flatten(0, 2)).view_as(x))
+    sums = lambda a, b: sum(turn(a, b))
+    found = _vmap(_vmap(sums), in_dims=(0, None))(x, y)
+    same(found, torch.stack([torch.stack([sums(x[i, j], y[j]) for j in range(3)]) for i in range(2)]))
+    with ThreadPoolExecutor(1) as aside:
+        elsewhere = lambda z: aside.submit(turned, z).result()
+        same(_vmap(elsewhere)(y), torch.stack([turned(z) for z in y]))
 
 
 def test_vmap_over_nothing_gives_nothing():

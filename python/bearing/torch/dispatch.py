@@ -78,10 +78,21 @@ def _is_batched(x: Any) -> bool:
     return isinstance(x, Tensor) and _C._functorch.is_legacy_batchedtensor(x)
 
 
-def _is_functionalized() -> bool:
-    """Whether the innermost transformation is functionalize(), which takes ops alone."""
-    stack = _C._functorch.peek_interpreter_stack()
-    return stack is not None and stack.key() == _C._functorch.TransformType.Functionalize
+def _level_of(x: Tensor) -> int:
+    """The innermost level of a batch."""
+    return max(level for level in range(1, 64) if _has_level(x, level))
+
+
+def _has_level(x: Tensor, level: int) -> bool:
+    """Whether it is a batch of that level: else it is spread to any number of elements that is asked for."""
+    return len(torch._remove_batch_dim(x, level, 1, 0)) == len(torch._remove_batch_dim(x, level, 2, 0))
+
+
+def _is_only_functionalized() -> bool:
+    """Whether all transformations are functionalize(), which takes ops alone. Ops drop what others would make of them."""
+    functionalize = _C._functorch.TransformType.Functionalize
+    levels = _C._functorch.get_interpreter_stack() or []
+    return forward_ad._current_level < 0 and all(one.key() == functionalize for one in levels)
 
 
 @constant
@@ -136,7 +147,9 @@ class Op:
     def __call__(self, *args: Any) -> Any:
         if torch.compiler.is_compiling():
             # A compiled op knows nothing of transformations: forward-mode derivatives of it would be 0 without a word.
-            return self._transformed(*args) if is_transformed() else self.custom(*args)
+            # The level is asked for here too, where the compiler sees that it is, and compiles again for another.
+            transformed = forward_ad._current_level >= 0 or is_transformed()
+            return self._transformed(*args) if transformed else self.custom(*args)
         try:
             return self._watched(*args)
         except (TypeError, RuntimeError) as error:
@@ -151,7 +164,7 @@ class Op:
                 f"custom_translation_table for torch.ops.bearing.{self.name}.default, or restore_rotary(model) first"
             )
         if is_transformed():
-            if _is_functionalized():
+            if _is_only_functionalized():
                 return self.custom(*args)
             call = _Call(self, args)
             return call.shaped(_Transformed.apply(call, *call.flat))
@@ -165,10 +178,13 @@ class Op:
 
     def _one_by_one(self, args: Sequence[Any]) -> Any:
         """For batches of gradients, as ``is_grads_batched=True`` and ``vectorize=True`` ask for them: PyTorch's older vmap."""
-        level = _C._vmapmode_increment_nesting() - 1
-        _C._vmapmode_decrement_nesting()
         call = _Call(self, args)
-        whole = [(torch._remove_batch_dim(x, level, 1, 0), True) if _is_batched(x) else (x, False) for x in call.flat]
+        # Threads know their own nesting alone, and backwards run on others.
+        level = max(_level_of(x) for x in call.flat if _is_batched(x))
+        whole = [
+            (torch._remove_batch_dim(x, level, 1, 0), True) if _is_batched(x) and _has_level(x, level) else (x, False)
+            for x in call.flat
+        ]
         count = next(len(x) for x, batched in whole if batched)
         results = [
             call.several(self(*call.nested([x[i] if batched else x for x, batched in whole]))) for i in range(count)

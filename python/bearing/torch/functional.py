@@ -348,7 +348,9 @@ def check_options(mask: object, window: object, scale: object, sinks: object) ->
     """Refuses options that the op's schema would refuse in its own words, or take without their gradient."""
     if mask not in _MASKS:
         raise ValueError(f"[attention] mask: must be one of {', '.join(map(repr, _MASKS))}, got {mask!r}")
-    if window is not None and not (isinstance(window, (tuple, list)) and len(window) == 2):
+    if window is not None and not (
+        isinstance(window, (tuple, list)) and len(window) == 2 and all(hasattr(type(n), "__index__") for n in window)
+    ):
         raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
     if isinstance(scale, Tensor) and scale.requires_grad:
         raise TypeError("[attention] scale: must not require gradients, which would be lost: multiply q by it")

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import _core
 from . import ops
-from .dispatch import is_transformed, needs_op
+from .dispatch import is_profiled, is_transformed, needs_op
 from .functional import Layout, Positions, RopeLike, check_device, positions_of, table_of_rope
 from .triton import device
 
@@ -51,6 +51,8 @@ def rotate_(
         for x, turned in zip(xs, ops.rotate(list(xs), positions, first, table, layout, False, cos, sin), strict=True):
             x.copy_(turned)
     elif not learns and needs_op(xs):
+        if is_profiled():
+            _check_apart(xs)
         _rotate_(list(xs), *rest)
     else:
         if learns:

@@ -17,7 +17,7 @@ def text_of_regions(regions: Regions | str) -> str:
     if regions is None:
         return ""
     if isinstance(regions, str):
-        if not regions.startswith(("{", "[")):
+        if regions and not regions.lstrip().startswith(("{", "[")):
             raise ValueError(
                 f"[attention] regions: must be JSON of a spec's or regions' to_dict() as a text, got {regions!r}"
             )

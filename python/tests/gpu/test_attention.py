@@ -3,6 +3,7 @@ every run."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 
@@ -12,8 +13,12 @@ import pytest
 import torch
 from bearing import _core
 from bearing.torch.encoding import traits_of
+from bearing.torch.triton import backward as backward_calls
+from bearing.torch.triton import forward as forward_calls
+from bearing.torch.triton import runs_kernel
 from bearing.torch.triton.forward import forward
 from bearing.torch.triton.options import Options
+from bearing.torch.triton.start import Started, is_wide
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
@@ -283,3 +288,38 @@ def test_compilers_see_through(device):
     leaves = [q, k, v, bias.table]
     whole = [torch.autograd.grad(one(q, k, v), leaves) for one in (compiled, loss)]
     assert all(torch.equal(x, y) for x, y in zip(*whole, strict=True))
+
+
+def test_all_launches_of_a_call_are_on_its_device(device, monkeypatch):
+    """Those of the lines of a bias too, which no cache keeps."""
+    inside, seen = [], []
+
+    @contextlib.contextmanager
+    def on(tensor):
+        inside.append(tensor.device)
+        yield
+        inside.pop()
+
+    for module in (forward_calls, backward_calls, runs_kernel):
+        monkeypatch.setattr(module, "on", on)
+    run = Started.run
+    monkeypatch.setattr(Started, "run", lambda *args: seen.append(len(inside)) or run(*args))
+    bt.attention(*rows(device), t5().to(device), mask="causal", q_positions=8, k_positions=0).sum().backward()
+    assert len(seen) > 5 and all(seen)
+
+
+def test_numbers_of_64_bits_are_told_from_those_of_32():
+    assert [is_wide(n) for n in (-(2**31) - 1, -(2**31), 0, 2**31 - 1, 2**31)] == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"layout": "foo"}, "layout: must be"),
+        ({"window": (4.0, 0)}, r"window: must be \(before, after\)"),
+    ],
+)
+def test_options_that_are_none_are_refused(wrong, text, device):
+    q, k, v = rows(device)
+    with torch.no_grad(), pytest.raises((TypeError, ValueError), match=text):
+        bt.attention(q[:, :, :1], k, v, **({"mask": "none"} | wrong))

@@ -36,8 +36,12 @@ def forward(
     launches = Forward(work, (*q.shape[:-1], v.shape[-1]), out_dtype)
     if key is not None and work.is_step:
         _steps.put(key, Step(work, launches))
-    blocks = None if work.decodes or launches.is_empty else work.visible.key_blocks(*launches.tile)
-    return launches.run(work.call if launches.is_empty else work.call_for(launches.kind), blocks, options.sinks)
+    if launches.is_empty:
+        return launches.run(work.call, None, None)
+    with on(q):  # what is made for this call alone takes launches too
+        blocks = None if work.decodes else work.visible.key_blocks(*launches.tile)
+        call = work.call_for(launches.kind)
+    return launches.run(call, blocks, options.sinks)
 
 
 class Forward:
@@ -135,7 +139,5 @@ def _alike(
     if q.dim() < 3 or q.shape[time] > DECODED or not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
         return None
     numbers = options.numbers
-    if isinstance(options.scale, Tensor) or isinstance(options.soft_cap, Tensor):
-        return None  # their numbers may change
     given = [None if x is None else kind_of(x) for x in options.tensors]
     return kinds_of((q, k, v, *parameters)), encodings, *given, *numbers, out_dtype, precision_of(q)

@@ -14,7 +14,7 @@ from torch import Tensor
 from .counts import parts_of, power_of_2
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
-from .start import Started, places_of
+from .start import Started, is_wide, places_of
 
 THREADS = 256 if torch.version.hip else 128  # of a program: four warps
 NUMBERS = 8 * THREADS  # pairs of a tile: 16 bytes of the first elements for each thread, and of the second
@@ -94,7 +94,7 @@ class Launch:
         given = (*tensors, *[nothing if x is None else x for x in (slots, at, old)])
         args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
         # All else that Triton looks at is the same.
-        alike = first.bit_length() > 31, old_first.bit_length() > 31, places_of(given)
+        alike = is_wide(first), is_wide(old_first), places_of(given)
         with on(tensors[0]):
             self._started.run(alike, args)
 

@@ -16,7 +16,7 @@ from .norm_kernel import norm_kernel
 from .positions import placed
 from .recipe import OfTensor, Ways, kind_of, kinds_of, new, template, ways
 from .rotate import check_heads, heads_of, like
-from .start import Started, places_of
+from .start import Started, is_wide, places_of
 
 
 def norm_rotate(
@@ -50,7 +50,7 @@ class _Launch:
         """tensors: x, y, the gradient of y, shares of the weight's, and the weight."""
         given = *tensors, self.kept[0] if at is None else at
         args = *given, *self.kept, *self.sizes, first, *self.rest
-        alike = tensors[4].dtype, first.bit_length() > 31, places_of(given)
+        alike = tensors[4].dtype, is_wide(first), places_of(given)
         with on(tensors[0]):
             self._started.run(alike, args)
 

@@ -39,10 +39,11 @@ class Options(NamedTuple):
     @property
     def numbers(self) -> Sequence[Any]:
         """The others, which may be put in a dictionary."""
-        return *self[_NUMBERS:_WINDOW], tuple(self.window), *self[_WINDOW + 1 :]
+        scale = None if self.scale is None else float(self.scale)
+        return self.mask, tuple(self.window), self.q_first, self.k_first, scale, float(self.soft_cap), self.layout
 
 
-_NUMBERS, _WINDOW = (Options._fields.index(name) for name in ("mask", "window"))
+_NUMBERS = Options._fields.index("mask")
 
 
 def check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
@@ -87,5 +88,7 @@ def check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
             raise _core.ShapeError(
                 f"[attention] q_starts: must be [sequences + 1], got shape {list(options.q_starts.shape)}"
             )
+    if options.layout not in ("bhtd", "bthd"):
+        raise ValueError(f"[attention] layout: must be 'bhtd' or 'bthd', got {options.layout!r}")
     if not options.soft_cap >= 0:
         raise _core.RangeError(f"[attention] soft_cap: must be at least 0, got {options.soft_cap}")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 AMD = torch.version.hip is not None
-# By all that Triton looks at: what it compiled, and the values of its constants.
+# By all that Triton looks at: what it compiled, and the values of its constants. Kernels are functions of modules, which stay.
 _compiled: dict[Hashable, tuple[Any, tuple[Any, ...]]] = {}
 
 
@@ -68,8 +68,13 @@ def place_of(x: torch.Tensor) -> int:
     return (x.data_ptr() & 15 != 0) + 2 * (AMD and x.untyped_storage().size() >= 2**31)
 
 
+def is_wide(x: int) -> bool:
+    """Whether Triton takes 64 bits for a number."""
+    return not -(2**31) <= x < 2**31
+
+
 def _number(x: int) -> int:
-    return (1 if x == 1 else 2 if x & 15 else 3) if -(2**31) <= x < 2**31 else 4 if x & 15 else 5
+    return (4 if x & 15 else 5) if is_wide(x) else 1 if x == 1 else 2 if x & 15 else 3
 
 
 def _other(x: Any) -> Hashable:
