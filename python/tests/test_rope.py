@@ -365,7 +365,9 @@ def test_queries_and_keys_in_one_call_are_two_calls() -> None:
     bearing.rotate(table, q.copy(), k2, 3, k_positions=9, threads=2)
     assert np.array_equal(k2, wanted[2])
     fewer = k[:, :, :4].copy()
-    with pytest.raises(bearing.ShapeError, match=r"^\[rotate\] k: must have the batch and time of q, \[1, 4, 6, 16\], "):
+    with pytest.raises(
+        bearing.ShapeError, match=r"^\[rotate\] k: must have the batch and time of q, \[1, 4, 6, 16\], "
+    ):
         bearing.rotate(table, q, fewer, 3)
     assert np.array_equal(fewer, k[:, :, :4])
     bearing.rotate(table, q, fewer, 3, k_positions=3)
