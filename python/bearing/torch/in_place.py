@@ -51,7 +51,7 @@ def rotate_(
         for x, turned in zip(xs, ops.rotate(list(xs), positions, first, table, layout, False, cos, sin), strict=True):
             x.copy_(turned)
     elif not learns and needs_op(xs):
-        if is_profiled():
+        if not torch.compiler.is_compiling() and is_profiled():
             _check_apart(xs)
         _rotate_(list(xs), *rest)
     else:

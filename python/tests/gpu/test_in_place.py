@@ -186,3 +186,11 @@ def test_memory_that_is_interwoven_is_not_shared(device):
     with pytest.raises(bearing.ShapeError, match="xs: must share no memory, got tensors 0 and 1"):
         bt.rotate_(wide[..., :8], wide[..., 4:], rope=ROPE)
     assert torch.equal(wide, before)
+
+
+def test_memory_that_is_shared_is_refused_while_a_profiler_looks_on(device):
+    x = torch.randn(1, 2, 3, 8, device=device)
+    before = x.clone()
+    with torch.profiler.profile(), pytest.raises(bearing.ShapeError, match="xs: must share no memory"):
+        bt.rotate_(x, x, rope=ROPE)
+    assert torch.equal(x, before)
