@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import attend_backward, attend_diagonals
 from .attend_backward import Grads
-from .counts import parts_of
+from .counts import cdiv
 from .device import FUSION, on
 from .distances import Distances, gradients
 from .launches import launch
@@ -72,7 +72,7 @@ def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Te
     sums = torch.empty_like(lse)
     if sums.numel():
         kind = work.kind.of(64, 16)
-        programs = parts_of(work.q_len, kind.rows) * work.batch * work.heads
+        programs = cdiv(work.q_len, kind.rows) * work.batch * work.heads
         given = lse if d_lse is None else d_lse.contiguous()
         args = work.call, out, out.stride()[:3], d_out, d_out.stride()[:3], given, sums
         # Not fused: threads that add up the same products would round them in different ways, and store different sums.
@@ -87,7 +87,7 @@ def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor], d_mix: Tensor | N
     if d_q.numel():
         kind, how = launch("d_queries", work.kind, dtype)
         blocks = work.visible.key_blocks(kind.rows, kind.cols)
-        programs = parts_of(work.q_len, kind.rows) * work.batch * work.heads
+        programs = cdiv(work.q_len, kind.rows) * work.batch * work.heads
         args = work.call_for(kind), grads, blocks, stride_of(blocks), d_q, d_q.stride()[:3], d_mix
         start(attend_backward.d_queries, d_q.device, programs, args, how, KIND=kind)
     if not work.q_len:
@@ -95,7 +95,7 @@ def _d_rows(work: Work, grads: Grads, found: Sequence[Tensor], d_mix: Tensor | N
     elif d_k.numel():
         kind, how = launch("d_keys", work.kind, dtype)
         blocks = work.visible.query_blocks(kind.rows, kind.cols)
-        programs = parts_of(work.k_len, kind.cols) * work.batch * d_k.shape[1]
+        programs = cdiv(work.k_len, kind.cols) * work.batch * d_k.shape[1]
         args = work.call_for(kind), grads, blocks, stride_of(blocks), d_k, d_k.stride()[:3], d_v, d_v.stride()[:3]
         start(attend_backward.d_keys, d_k.device, programs, args, how, KIND=kind)
 
@@ -129,11 +129,11 @@ class _Diagonals(NamedTuple):
     @staticmethod
     def of(work: Work, size: int, tables: int, at: Distances) -> _Diagonals:
         """Those that meet any of the distances. tables: how many sums each has, by head or for several heads together."""
-        q_blocks, k_blocks = parts_of(work.q_len, size), parts_of(work.k_len, size)
+        q_blocks, k_blocks = cdiv(work.q_len, size), cdiv(work.k_len, size)
         least = at.least + work.rules.offset
         most = least + at.count - 1
         lowest = max(1 - q_blocks, least // size)
-        count = min(k_blocks - 1, parts_of(most, size)) - lowest + 1
+        count = min(k_blocks - 1, cdiv(most, size)) - lowest + 1
         # Parts for some thousand programs: enough for any GPU, and by the shapes alone.
         chunks = max(1, min(work.batch * q_blocks * (work.heads // tables), 2048 // (count * tables)))
         return _Diagonals(lowest, count, chunks)

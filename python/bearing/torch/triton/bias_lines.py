@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from . import bias_numbers
-from .counts import parts_of, power_of_2
+from .counts import cdiv, power_of_2
 from .start import start
 
 NEAR: tl.constexpr = tl.constexpr(bias_numbers.NEAR)
@@ -37,8 +37,8 @@ def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int,
     """Of a bias [heads, distances] whose number `zero` is that of a query and the key at its own index. straight: it is known
     to be a line, or a sum of such, whose rounding may be larger than a line's: then every tile has one."""
     step = math.gcd(rows, cols)
-    least = -(parts_of(q_len, rows) - 1) * rows
-    count = ((parts_of(k_len, cols) - 1) * cols - least) // step + 1
+    least = -(cdiv(q_len, rows) - 1) * rows
+    count = ((cdiv(k_len, cols) - 1) * cols - least) // step + 1
     heads, distances = bias.shape
     found = torch.empty(heads, count, 2, device=bias.device, dtype=torch.float32)
     args = bias, found, bias.stride(0), distances, zero + least, count

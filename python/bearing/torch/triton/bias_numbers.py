@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from ... import _core
 from ..encoding import build, traits_of
 from ..layers import by_distance, proportional
+from .counts import power_of_2
 from .device import for_good, kept
 
 # What may be kept at once of an encoding: 64 MiB. More is made again for each call.
@@ -176,7 +177,7 @@ def _kept(
 
 def _wider(at: Distances) -> tuple[Distances, int]:
     """The distances around these that are made at once, at most three times as many; and the place of the first of these."""
-    size = max(256, 1 << (at.count - 1).bit_length())
+    size = max(256, power_of_2(at.count))
     least = at.least // size * size
     return Distances(least, -(-(at.least + at.count - least) // size) * size), at.least - least
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def parts_of(n: int, size: int) -> int:
-    """How many parts of such a size n has; the last may be smaller."""
+def cdiv(n: int, size: int) -> int:
+    """How many pieces of such a size n has; the last may be smaller."""
     return -(-n // size)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from . import attend_forward
-from .counts import parts_of
+from .counts import cdiv
 from .device import Kept, on
 from .launches import DECODED, PROGRAMS, launch, packed, shares
 from .options import Options
@@ -28,7 +28,10 @@ def forward(
     out_dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """out and lse."""
-    key = _alike(q, k, v, parameters, encodings, options, out_dtype)
+    key = None
+    if _may_be_step(q, k, v, options.layout):  # then equal for those that share a Step
+        of_tensors = kinds_of((q, k, v, *parameters)), *[None if x is None else kind_of(x) for x in options.tensors]
+        key = *of_tensors, encodings, *options.numbers, out_dtype, precision_of(q)
     step = None if key is None else _steps.get(key)
     if step is not None:
         return step.run(q, k, v, parameters, options)
@@ -59,7 +62,7 @@ class Forward:
         if work.decodes:
             kind = packed(kind, q_len, work.call.q.dtype)
         self.kind, self.tile = kind, (kind.rows, kind.cols)
-        blocks_of_queries = 1 if kind.packed else parts_of(q_len, kind.rows) * kind.group
+        blocks_of_queries = 1 if kind.packed else cdiv(q_len, kind.rows) * kind.group
         programs = blocks_of_queries * batch * (heads // kind.group)
         self._parts, self._share = shares(programs, work.k_len, kind.cols)
         self._all_parts = self._parts * batch, heads, q_len
@@ -72,7 +75,7 @@ class Forward:
             sizes = {"VALUE_DIM": value_dim, "WIDTH": kind.value_width, "MOST": PROGRAMS}
             how = {"num_warps": 4, "enable_fp_fusion": True}
             self._merge = Started(attend_forward.merge_parts, self._device, batch * heads * q_len, sizes, how)
-            self._merged = self._parts, batch, heads, q_len, own
+            self._merged = own  # strides
 
     def run(
         self, call: Call, blocks: Tensor | None, sinks: Tensor | None, places: Hashable = None
@@ -92,8 +95,7 @@ class Forward:
         with on(lse):
             self._attend.run(places, (call, blocks, stride_of(blocks), sinks, to, self._strides, to_lse, self._share))
             if self._merge is not None:
-                parts, batch, heads, q_len, strides = self._merged
-                self._merge.run(None, (to, to_lse, parts, batch, heads, q_len, out, strides, lse))
+                self._merge.run(None, (to, to_lse, self._parts, *self._lse, out, self._merged, lse))
         return out, lse
 
 
@@ -125,19 +127,7 @@ class Step:
 _steps: Kept[Step] = Kept(256)
 
 
-def _alike(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    parameters: Sequence[Tensor],
-    encodings: str,
-    options: Options,
-    out_dtype: torch.dtype,
-) -> Hashable:
-    """Equal for steps of decoding that share a Step; None for what may not be one."""
-    time = -2 if options.layout == "bhtd" else -3
-    if q.dim() < 3 or q.shape[time] > DECODED or not q.stride(-1) == k.stride(-1) == v.stride(-1) == 1:
-        return None
-    numbers = options.numbers
-    given = [None if x is None else kind_of(x) for x in options.tensors]
-    return kinds_of((q, k, v, *parameters)), encodings, *given, *numbers, out_dtype, precision_of(q)
+def _may_be_step(q: Tensor, k: Tensor, v: Tensor, layout: str) -> bool:
+    """Whether queries are as few as in a step of decoding, and rows are dense."""
+    time = -2 if layout == "bhtd" else -3
+    return q.dim() >= 3 and q.shape[time] <= DECODED and q.stride(-1) == k.stride(-1) == v.stride(-1) == 1

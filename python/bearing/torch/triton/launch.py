@@ -11,7 +11,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from .counts import parts_of, power_of_2
+from .counts import cdiv, power_of_2
 from .device import FUSION, on
 from .rotate_kernel import turn_kernel
 from .start import Started, is_wide, places_of
@@ -209,15 +209,15 @@ def _plan(
     else:
         tokens = max(1, THREADS // wide)  # each thread makes one cosine at least
     tokens = min(tokens, power_of_2(time))
-    runs = batch * parts_of(time, tokens)
+    runs = batch * cdiv(time, tokens)
     shared = min(counts[:2]) > 0 and runs >= fewest and (in_double or (narrow and cosines == "looked up"))
     if not (narrow or in_double):
         group = min(group, HEADS)
 
     def programs() -> int:
         if shared:
-            return runs * (1 + parts_of(counts[2], group))
-        return runs * sum(parts_of(count, group) for count in counts)
+            return runs * (1 + cdiv(counts[2], group))
+        return runs * sum(cdiv(count, group) for count in counts)
 
     while group > 1 and programs() < fewest and not shared:
         group = (group + 1) // 2

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import torch
 
+from .counts import cdiv, power_of_2
 from .tiles import Kind
 
 # By kernel: the rows and columns of a tile, warps and stages, for rows of up to 64, 128 and 256 numbers. Those of 16 bits
@@ -56,13 +57,13 @@ def shares(programs: int, k_len: int, cols: int) -> tuple[int, int]:
     shapes of a call alone, so that its bits are the same on every run and every GPU."""
     parts = max(1, min(PROGRAMS // max(1, programs), k_len // LEAST_KEYS))
     share = max(cols, -(-k_len // parts // cols) * cols)
-    return max(1, -(-k_len // share)), share
+    return max(1, cdiv(k_len, share)), share
 
 
 def packed(kind: Kind, q_len: int, dtype: torch.dtype) -> Kind:
     """The same with all queries of a step of decoding that share a key head in one tile, if these are many heads and not too
     many rows. Rows that distances pick are met by square tiles of one head."""
-    rows = max(kind.rows, 1 << (kind.group * q_len - 1).bit_length())
+    rows = max(kind.rows, power_of_2(kind.group * q_len))
     wide = dtype is torch.float32 or max(kind.width, kind.value_width) > 128
     if kind.group == 1 or kind.picks or rows > (16 if wide else 64):
         return kind

@@ -8,7 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from .counts import parts_of, power_of_2
+from .counts import cdiv, power_of_2
 from .device import FUSION, kept, on
 from .geometry import geometry
 from .launch import PROGRAMS, THREADS, Source
@@ -112,10 +112,10 @@ def _plan(pairs: int, batch: int, time: int, heads: int, backward: bool) -> _Pla
     wide, warps = power_of_2(pairs), 1 if backward else 2
     rows, group = max(1, 8 * (THREADS // 4) * warps // wide), heads
     tokens = min(max(1, rows // power_of_2(heads)), power_of_2(time))
-    runs = parts_of(time, tokens)
-    while group > 1 and batch * runs * parts_of(heads, group) < PROGRAMS:
+    runs = cdiv(time, tokens)
+    while group > 1 and batch * runs * cdiv(heads, group) < PROGRAMS:
         group = (group + 1) // 2
-    groups = parts_of(heads, group)
+    groups = cdiv(heads, group)
     each = max(1, min(runs, batch * runs * groups // SHARES)) if backward else 1
     tile = min(max(1, rows // tokens), power_of_2(group))
-    return _Plan(tokens, tile, wide, group, each, warps, batch * parts_of(runs, each) * groups)
+    return _Plan(tokens, tile, wide, group, each, warps, batch * cdiv(runs, each) * groups)

@@ -8,7 +8,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .counts import parts_of
+from .counts import cdiv
 from .device import FUSION, on
 from .start import start
 from .visible import Rules
@@ -29,9 +29,7 @@ def runs(rules: Rules) -> tuple[Tensor, Tensor]:
         stride = 0 if lengths is None else lengths.stride(0)
         args = first, end, lengths, stride, rules.q_len, rules.k_len, offset, *rules.limits
         kind = {"LENGTHS": lengths is not None, "OWN": own, "BY_END": by_end, "BLOCK": BLOCK}
-        start(
-            runs_kernel, first.device, (parts_of(rules.q_len, BLOCK), batch), args, {"num_warps": 1, **FUSION}, **kind
-        )
+        start(runs_kernel, first.device, (cdiv(rules.q_len, BLOCK), batch), args, {"num_warps": 1, **FUSION}, **kind)
     return first, end
 
 

@@ -15,6 +15,7 @@ from ..index_map import check_ends, shapes_of
 from ..layers import mixed
 from .bias_lines import Lines, lines
 from .bias_numbers import BESIDE, Parts, are_straight, parts_of
+from .counts import power_of_2
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
 from .launches import DECODED
@@ -223,7 +224,7 @@ def stride_of(x: Tensor | None) -> int:
 
 def _width(dim: int) -> int:
     """The tile's: a power of two, as products of matrices take it."""
-    return max(16, 1 << max(0, dim - 1).bit_length())
+    return max(16, power_of_2(dim))
 
 
 def precision_of(q: Tensor) -> str:
