@@ -3,6 +3,7 @@
 
 #include "describe/describer.hpp"
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/grid.hpp"
 #include "terms/relation.hpp"
 #include "text.hpp"

@@ -4,6 +4,7 @@
 #include "describe/describer.hpp"
 #include "encodings/limits.hpp"
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/grid.hpp"
 #include "text.hpp"
 
