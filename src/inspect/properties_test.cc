@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/alibi.hpp>
 #include <bearing/error.hpp>
 #include <bearing/properties.hpp>
 #include <cmath>

@@ -55,17 +55,24 @@ class AmxTiles {
     _tile_stored(3, c + 16 * stride + 16, 4 * stride);
     in_memory(c);
   }
-  /// Keys and values are mostly lost from the first cache before they are used again: the loads say so.
-  BEARING_TILE_CODE void multiply(const std::uint16_t* a, Index a_stride, const Bfloat16* b, Index b_column) {
+  template <int half>
+  BEARING_TILE_CODE void row(const std::uint16_t* a, Index stride) {
     in_memory(a);
-    _tile_stream_loadd(6, b, 64);
-    _tile_loadd(4, a, 2 * a_stride);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(5, a + 16 * a_stride, 2 * a_stride);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_stream_loadd(7, b + b_column, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(3, 5, 7);
+    if constexpr (half == 0) _tile_loadd(4, a, 2 * stride);
+    if constexpr (half == 1) _tile_loadd(5, a + 16 * stride, 2 * stride);
+  }
+  /// Keys and values are mostly lost from the first cache before they are used again: the loads say so.
+  template <int half>
+  BEARING_TILE_CODE void column(const Bfloat16* b) {
+    if constexpr (half == 0) _tile_stream_loadd(6, b, 64);
+    if constexpr (half == 1) _tile_stream_loadd(7, b, 64);
+  }
+  template <int row, int column>
+  BEARING_TILE_CODE void multiply() {
+    if constexpr (row == 0 && column == 0) _tile_dpbf16ps(0, 4, 6);
+    if constexpr (row == 0 && column == 1) _tile_dpbf16ps(1, 4, 7);
+    if constexpr (row == 1 && column == 0) _tile_dpbf16ps(2, 5, 6);
+    if constexpr (row == 1 && column == 1) _tile_dpbf16ps(3, 5, 7);
   }
 
  private:
@@ -112,6 +119,35 @@ struct Avx512Lanes {
     const __m512i lower_half = _mm512_srli_epi32(_mm512_castps_si512(low), 16);
     return _mm512_castsi512_ps(_mm512_or_si512(lower_half, _mm512_and_si512(_mm512_castps_si512(high), upper())));
   }
+  /// to [16, 16], rows `stride` apart ← the transposed of from
+  BEARING_TILE_CODE static void transpose(const float (*from)[16], float* to, Index stride) {
+    __m512i row[16], half[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) row[i] = _mm512_castps_si512(load(from[i]));
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+      half[i] = _mm512_unpacklo_epi32(row[i], row[i + 1]);
+      half[i + 1] = _mm512_unpackhi_epi32(row[i], row[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {  // row[i + x]: of rows i … i + 3, columns x, x + 4, x + 8 and x + 12
+      row[i] = _mm512_unpacklo_epi64(half[i], half[i + 2]);
+      row[i + 1] = _mm512_unpackhi_epi64(half[i], half[i + 2]);
+      row[i + 2] = _mm512_unpacklo_epi64(half[i + 1], half[i + 3]);
+      row[i + 3] = _mm512_unpackhi_epi64(half[i + 1], half[i + 3]);
+    }
+#pragma GCC unroll 4
+    for (int x = 0; x < 4; ++x) {
+      const __m512i a = _mm512_shuffle_i32x4(row[x], row[4 + x], 0x88),
+                    b = _mm512_shuffle_i32x4(row[8 + x], row[12 + x], 0x88);
+      const __m512i c = _mm512_shuffle_i32x4(row[x], row[4 + x], 0xDD),
+                    d = _mm512_shuffle_i32x4(row[8 + x], row[12 + x], 0xDD);
+      store(to + x * stride, _mm512_castsi512_ps(_mm512_shuffle_i32x4(a, b, 0x88)));
+      store(to + (x + 4) * stride, _mm512_castsi512_ps(_mm512_shuffle_i32x4(c, d, 0x88)));
+      store(to + (x + 8) * stride, _mm512_castsi512_ps(_mm512_shuffle_i32x4(a, b, 0xDD)));
+      store(to + (x + 12) * stride, _mm512_castsi512_ps(_mm512_shuffle_i32x4(c, d, 0xDD)));
+    }
+  }
   BEARING_TILE_CODE static Floats ceil(Floats x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
   }
@@ -153,9 +189,12 @@ struct SlowTiles : EmulatedTiles {};
 
 }  // namespace
 
-const Kernels machine = {attend<AmxTiles, Avx512Lanes>, multiply<AmxTiles>, narrow<Avx512Lanes>, scale<Avx512Lanes>};
-const Kernels emulated_avx512 = {attend<SlowTiles, Avx512Lanes>, multiply<SlowTiles>, narrow<Avx512Lanes>,
-                                 scale<Avx512Lanes>};
+const Kernels machine = {attend<AmxTiles, Avx512Lanes>, split_queries<Avx512Lanes>, split_keys<Avx512Lanes>,
+                         split_values<Avx512Lanes>,     split_turned<Avx512Lanes>,  multiply<AmxTiles>,
+                         narrow<Avx512Lanes>,           scale<Avx512Lanes>};
+const Kernels emulated_avx512 = {
+    attend<SlowTiles, Avx512Lanes>, split_queries<Avx512Lanes>, split_keys<Avx512Lanes>, split_values<Avx512Lanes>,
+    split_turned<Avx512Lanes>,      multiply<SlowTiles>,        narrow<Avx512Lanes>,     scale<Avx512Lanes>};
 
 }  // namespace bearing::attend::amx
 

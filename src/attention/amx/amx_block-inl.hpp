@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "attention/amx/amx_pieces-inl.hpp"
 #include "attention/amx/amx_tiles-inl.hpp"
 #include "attention/shared/visibility.hpp"
 
@@ -28,7 +29,10 @@ struct Item {
 /// All items that hold something to see, in an order that keeps some columns in cache for all rows.
 class Walk {
  public:
-  explicit Walk(const Block& block) : block_(block), chunk_(block.first / chunk_cols * chunk_cols) { open(); }
+  explicit Walk(const Block& block)
+      : block_(block), cols_(block_cols(block.pieces)), chunk_(block.first / chunk_cols * chunk_cols) {
+    open();
+  }
 
   bool next(Item& item) {
     while (at_ >= strip_end_) {
@@ -37,14 +41,14 @@ class Walk {
       if (chunk_ >= block_.end || block_.rows <= 0) return false;
       open();
     }
-    const Index end = std::min(strip_end_, (at_ / block_cols + 1) * block_cols);
+    const Index end = std::min(strip_end_, (at_ / cols_ + 1) * cols_);
     item = {row_, at_, end - at_};
     at_ = end;
     return true;
   }
 
  private:
-  static constexpr Index chunk_cols = 4 * block_cols;  // keys and values of 256 KiB at 128 features
+  static constexpr Index chunk_cols = 512;  // keys and values of 256 KiB at 128 features, a piece of each number
 
   void open() {
     Index first = std::numeric_limits<Index>::max(), end = 0;
@@ -58,17 +62,30 @@ class Walk {
   }
 
   const Block& block_;
-  Index chunk_, row_ = 0, at_ = 0, strip_end_ = 0;
+  Index cols_, chunk_, row_ = 0, at_ = 0, strip_end_ = 0;
 };
 
-/// 2^x for x ≤ 0 or little above. The polynomial, of least relative error on [0, 1], is off by 7.5e-5 of the result, a
-/// fiftieth of what rounding to bfloat16 may add.
-template <class Lanes>
+/// Polynomials for 2^f of least relative error on [0, 1]: off by 7.5e-5 of the result, a fiftieth of what rounding to
+/// bfloat16 may add; and, among those that give 1 for 0, by 8.3e-8.
+template <int pieces>
+struct Power;
+template <>
+struct Power<1> {
+  static constexpr float factors[] = {0x1.fff632p-1f, 0x1.64444cp-1f, 0x1.cefc4cp-3f, 0x1.3f96a4p-4f};
+};
+template <>
+struct Power<3> {
+  static constexpr float factors[] = {1, 0x1.62e4bap-1f, 0x1.ebdb56p-3f, 0x1.c91cf8p-5f, 0x1.277806p-7f, 0x1.e976p-10f};
+};
+
+/// 2^x for x ≤ 0 or little above.
+template <class Lanes, int pieces>
 BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Floats x) {
+  constexpr auto& factors = Power<pieces>::factors;
   const auto f = Lanes::fraction(x);
-  auto p = Lanes::multiply_add(Lanes::all(0x1.3f96a4p-4f), f, Lanes::all(0x1.cefc4cp-3f));
-  p = Lanes::multiply_add(p, f, Lanes::all(0x1.64444cp-1f));
-  p = Lanes::multiply_add(p, f, Lanes::all(0x1.fff632p-1f));
+  auto p = Lanes::all(factors[std::size(factors) - 1]);
+#pragma GCC unroll 8
+  for (std::size_t i = std::size(factors) - 1; i > 0; --i) p = Lanes::multiply_add(p, f, Lanes::all(factors[i - 1]));
   return Lanes::scale(p, x);
 }
 
@@ -104,31 +121,32 @@ inline std::uint16_t visible(Columns sees, Index j) {
   return static_cast<std::uint16_t>(below(sees.end) & ~below(sees.first));
 }
 
-/// What a score becomes before its maximum is taken, with its scale in it where there is a bias; without bias and
-/// hidden columns it stays as it is. Whether others hide something changes no bit of it.
+/// What the scores at s, from column j on, become before their maximum is taken, with their scale in them where there
+/// is a bias; without bias and hidden columns they stay as they are. Whether others hide something changes no bit of
+/// them.
 template <class Lanes, bool biased, bool edges>
 BEARING_TILE_CODE inline typename Lanes::Floats score(float* s, const float* bias, Columns sees, float scale, Index j) {
-  auto x = Lanes::load(s + j);
+  auto x = Lanes::load(s);
   const std::uint16_t seen = edges ? visible(sees, j) : std::uint16_t{0xFFFF};
   if constexpr (biased) {
     const auto more = edges ? Lanes::load(seen, bias + j) : Lanes::load(bias + j);
     x = Lanes::multiply_add(x, Lanes::all(scale), more);
   }
   if constexpr (edges) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
-  if constexpr (biased || edges) Lanes::store(s + j, x);
+  if constexpr (biased || edges) Lanes::store(s, x);
   return x;
 }
 
 /// The largest of each lane of row i.
-template <class Lanes, bool biased, bool edges>
+template <class Lanes, bool biased, bool edges, int pieces>
 BEARING_TILE_CODE inline void find_largest(const Strip& strip, Index i, float* largest) {
-  float* s = strip.s + i * scores_stride;
+  float* s = strip.s + i * scores_stride(pieces);
   const float* bias = biased ? strip.bias(i) : nullptr;
   const Columns sees = edges ? strip.columns(i) : Columns{};
   auto top = Lanes::all(-std::numeric_limits<float>::infinity()), other = top;
-  for (Index j = 0; j < strip.item.cols; j += 32) {
+  for (Index j = 0; j < strip.item.cols; j += 32, s += scores_step(pieces)) {
     top = Lanes::max(top, score<Lanes, biased, edges>(s, bias, sees, strip.block.scale, j));
-    other = Lanes::max(other, score<Lanes, biased, edges>(s, bias, sees, strip.block.scale, j + 16));
+    other = Lanes::max(other, score<Lanes, biased, edges>(s + 16, bias, sees, strip.block.scale, j + 16));
   }
   Lanes::store(largest, Lanes::max(top, other));
 }
@@ -144,23 +162,29 @@ BEARING_TILE_CODE inline typename Lanes::Floats narrow(float* to, typename Lanes
   return Lanes::add(Lanes::cut(first), Lanes::cut(second));
 }
 
-/// The weights of row i, 2^(score − max), and the sums of each lane.
-template <class Lanes, bool biased>
+/// The weights of row i, 2^(score − max), and the sums of each lane; of one piece, also as they were rounded.
+template <class Lanes, bool biased, int pieces>
 BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, float* sums, float* rounded_sums) {
-  float* s = strip.s + i * scores_stride;
+  const float* s = strip.s + i * scores_stride(pieces);
+  float* to = strip.s + i * scores_stride(pieces);
   const auto scale = Lanes::all(strip.block.scale), minus_max = Lanes::all(-max);
-  const auto weight = [&](Index j) BEARING_TILE_CODE {
-    const auto x = Lanes::load(s + j);
-    return power_of_two<Lanes>(biased ? Lanes::add(x, minus_max) : Lanes::multiply_add(x, scale, minus_max));
+  const auto weight = [&](const float* at) BEARING_TILE_CODE {
+    const auto x = Lanes::load(at);
+    return power_of_two<Lanes, pieces>(biased ? Lanes::add(x, minus_max) : Lanes::multiply_add(x, scale, minus_max));
   };
   auto sum = Lanes::all(0), rounded_sum = sum;
-  for (Index j = 0; j < strip.item.cols; j += 32) {
-    const auto low = weight(j), high = weight(j + 16);
+  for (Index j = 0; j < strip.item.cols; j += 32, s += scores_step(pieces), to += 16 * pieces) {
+    const auto low = weight(s), high = weight(s + 16);
     sum = Lanes::add(sum, Lanes::add(low, high));
-    rounded_sum = Lanes::add(rounded_sum, narrow<Lanes>(s + j / 2, low, high));
+    if constexpr (pieces == 1) {
+      rounded_sum = Lanes::add(rounded_sum, narrow<Lanes>(to, low, high));
+    } else {
+      const auto add_half = [](auto x) BEARING_TILE_CODE { return Lanes::add_half(x); };
+      store_pairs<Lanes>({low, add_half}, {high, add_half}, to, 16);
+    }
   }
   Lanes::store(sums, sum);
-  Lanes::store(rounded_sums, rounded_sum);
+  if constexpr (pieces == 1) Lanes::store(rounded_sums, rounded_sum);
 }
 
 /// What a strip's rows have found, sixteen numbers each, and what follows for sixteen rows at a time, a lane each.
@@ -188,7 +212,7 @@ struct StripRows {
   BEARING_TILE_CODE void add_sums(const Block& block, const Item& item) const {
     for (Index i = 0; i < strip_rows; i += 16) {
       add_sums(block.sum + item.row + i, lanes + i, i);
-      add_sums(block.rounded_sum + item.row + i, rounded_lanes + i, i);
+      if (block.pieces == 1) add_sums(block.rounded_sum + item.row + i, rounded_lanes + i, i);
     }
   }
 
@@ -199,27 +223,30 @@ struct StripRows {
   }
 };
 
+template <int pieces>
 inline Product scores_product(const Block& block, const Item& item, float* s) {
   Product p;
-  p.a = block.q + item.row * block.dim;
-  p.a_stride = block.dim;
-  p.b = block.keys + packed_at(item.first, block.dim);
-  p.b_column = block.dim / 32 * tile_size;
-  p.b_depth = tile_size;
+  p.a = block.q + item.row * block.dim * pieces;
+  p.a_stride = block.dim * pieces;
+  p.b = block.keys + packed_at(item.first, block.dim) * pieces;
+  p.b_column = block.dim / 32 * tile_size * pieces;
+  p.b_depth = tile_size * pieces;
   p.c = s;
-  p.c_stride = scores_stride;
+  p.c_stride = scores_stride(pieces);
+  p.c_step = scores_step(pieces);
   p.groups = item.cols / 32;
   p.depth = block.dim / 32;
   return p;
 }
 
+template <int pieces>
 inline Product values_product(const Block& block, const Item& item, const float* weights) {
   Product p;
   p.a = weights;
-  p.a_stride = 2 * scores_stride;
-  p.b = block.values + packed_at(item.first, block.value_dim);
-  p.b_column = tile_size;
-  p.b_depth = block.value_dim / 16 * tile_size;
+  p.a_stride = 2 * scores_stride(pieces);
+  p.b = block.values + packed_at(item.first, block.value_dim) * pieces;
+  p.b_column = tile_size * pieces;
+  p.b_depth = block.value_dim / 16 * tile_size * pieces;
   p.c = block.out + item.row * block.value_dim;
   p.c_stride = block.value_dim;
   p.groups = block.value_dim / 32;
@@ -229,19 +256,29 @@ inline Product values_product(const Block& block, const Item& item, const float*
 }
 
 /// The weights of an item, with `before` and then `after` issued between its rows.
-template <class Tiles, class Lanes, bool biased, bool edges>
+template <int pieces, class Tiles, class Lanes, bool biased, bool edges>
 BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
   const Block& block = strip.block;
   const Item& item = strip.item;
   StripRows<Lanes> rows;
-  for (Index i = 0; i < strip_rows; ++i) find_largest<Lanes, biased, edges>(strip, i, rows.lanes[i]);
-  rows.find_max(block, item, biased ? 1 : block.scale);
-  const Index steps = before.steps() + after.steps();
-  for (Index i = 0, done = 0; i < strip_rows; ++i) {
-    for (; done < steps && done * strip_rows < 2 * (i + 1) * steps; ++done) {
-      advance(tiles, before) || advance(tiles, after);
+  const Index steps = before.steps<pieces>() + after.steps<pieces>();
+  Index done = 0;
+  const auto go_on = [&](Index part, Index of) BEARING_TILE_CODE {
+    for (; done < steps && done * of < part * steps; ++done) {
+      advance<pieces>(tiles, before) || advance<pieces>(tiles, after);
     }
-    weigh_row<Lanes, biased>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
+  };
+  for (Index i = 0; i < strip_rows; ++i) {
+    if (pieces > 1) go_on(i + 1, 4 * strip_rows);
+    find_largest<Lanes, biased, edges, pieces>(strip, i, rows.lanes[i]);
+  }
+  rows.find_max(block, item, biased ? 1 : block.scale);
+  for (Index i = 0; i < strip_rows; ++i) {
+    if (pieces == 1)
+      go_on(i + 1, strip_rows / 2);
+    else
+      go_on(strip_rows + 3 * (i + 1), 4 * strip_rows);
+    weigh_row<Lanes, biased, pieces>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
   }
   rows.add_sums(block, item);
   for (Index i = 0; i < strip_rows; ++i) {
@@ -253,33 +290,38 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
   }
 }
 
-template <class Tiles, class Lanes>
+template <int pieces, class Tiles, class Lanes>
 BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
   const bool biased = strip.block.bias != nullptr;
   if (strip.edges)
-    return biased ? weigh<Tiles, Lanes, true, true>(tiles, strip, before, after)
-                  : weigh<Tiles, Lanes, false, true>(tiles, strip, before, after);
-  return biased ? weigh<Tiles, Lanes, true, false>(tiles, strip, before, after)
-                : weigh<Tiles, Lanes, false, false>(tiles, strip, before, after);
+    return biased ? weigh<pieces, Tiles, Lanes, true, true>(tiles, strip, before, after)
+                  : weigh<pieces, Tiles, Lanes, false, true>(tiles, strip, before, after);
+  return biased ? weigh<pieces, Tiles, Lanes, true, false>(tiles, strip, before, after)
+                : weigh<pieces, Tiles, Lanes, false, false>(tiles, strip, before, after);
 }
 
-template <class Tiles, class Lanes>
-BEARING_TILE_CODE void attend(const Block& block) {
+template <int pieces, class Tiles, class Lanes>
+BEARING_TILE_CODE inline void attend_in(const Block& block) {
   Walk walk(block);
   Item item, next;
   if (!walk.next(item)) return;
   Tiles tiles;
   [[maybe_unused]] const typename Lanes::Environment environment;
-  float *s = block.scratch, *other = s + strip_rows * scores_stride;
-  Product before, after = scores_product(block, item, s);
-  while (advance(tiles, after)) continue;
+  float *s = block.scratch, *other = s + strip_rows * scores_stride(pieces);
+  Product before, after = scores_product<pieces>(block, item, s);
+  while (advance<pieces>(tiles, after)) continue;
   for (bool more = true; more; std::swap(s, other), item = next) {
     more = walk.next(next);
-    after = more ? scores_product(block, next, other) : Product();
-    weigh<Tiles, Lanes>(tiles, Strip(block, item, s), before, after);
-    before = values_product(block, item, s);
+    after = more ? scores_product<pieces>(block, next, other) : Product();
+    weigh<pieces, Tiles, Lanes>(tiles, Strip(block, item, s), before, after);
+    before = values_product<pieces>(block, item, s);
   }
-  while (advance(tiles, before)) continue;
+  while (advance<pieces>(tiles, before)) continue;
+}
+
+template <class Tiles, class Lanes>
+BEARING_TILE_CODE void attend(const Block& block) {
+  block.pieces == 1 ? attend_in<1, Tiles, Lanes>(block) : attend_in<float_pieces, Tiles, Lanes>(block);
 }
 
 }  // namespace bearing::attend::amx

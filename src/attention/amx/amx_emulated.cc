@@ -6,7 +6,8 @@
 
 namespace bearing::attend::amx {
 
-const Kernels emulated = {attend<EmulatedTiles, PlainLanes>, multiply<EmulatedTiles>, narrow<PlainLanes>,
-                          scale<PlainLanes>};
+const Kernels emulated = {
+    attend<EmulatedTiles, PlainLanes>, split_queries<PlainLanes>, split_keys<PlainLanes>, split_values<PlainLanes>,
+    split_turned<PlainLanes>,          multiply<EmulatedTiles>,   narrow<PlainLanes>,     scale<PlainLanes>};
 
 }  // namespace bearing::attend::amx

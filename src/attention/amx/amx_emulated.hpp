@@ -63,20 +63,23 @@ class EmulatedTiles {
       for (Index n = 0; n < 2; ++n) store_tile(sums_[r][n], c + 16 * r * stride + 16 * n, 4 * stride);
     }
   }
-  /// a: [32, 32], b: two tiles of 16 pairs × 16 columns, b_column apart.
-  void multiply(const std::uint16_t* a, Index a_stride, const Bfloat16* b, Index b_column) {
-    TileRegister left, right;
-    for (Index r = 0; r < 2; ++r) {
-      load_tile(left, a + 16 * r * a_stride, 2 * a_stride);
-      for (Index n = 0; n < 2; ++n) {
-        load_tile(right, b + n * b_column, 64);
-        multiply_tiles(sums_[r][n], left, right);
-      }
-    }
+  /// Sixteen of 32 rows.
+  template <int half>
+  void row(const std::uint16_t* a, Index stride) {
+    load_tile(rows_[half], a + 16 * half * stride, 2 * stride);
+  }
+  /// 16 pairs × 16 columns
+  template <int half>
+  void column(const Bfloat16* b) {
+    load_tile(columns_[half], b, 64);
+  }
+  template <int row, int column>
+  void multiply() {
+    multiply_tiles(sums_[row][column], rows_[row], columns_[column]);
   }
 
  private:
-  TileRegister sums_[2][2];
+  TileRegister sums_[2][2], rows_[2], columns_[2];
 };
 
 /// Sixteen floats, where numbers below the normal range are zero too.
@@ -153,6 +156,12 @@ struct PlainLanes {
   /// Two bfloat16 in each lane.
   static Floats pairs(const Floats& low, const Floats& high) {
     return each([&](int l) { return std::bit_cast<float>(upper(low.lane[l]) >> 16 | upper(high.lane[l])); });
+  }
+  /// to [16, 16], rows `stride` apart ← the transposed of from
+  static void transpose(const float (*from)[16], float* to, Index stride) {
+    for (int i = 0; i < 16; ++i) {
+      for (int l = 0; l < 16; ++l) to[l * stride + i] = from[i][l];
+    }
   }
   static Floats ceil(const Floats& x) {
     return each([&](int l) { return std::ceil(x.lane[l]); });

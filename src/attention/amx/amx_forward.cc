@@ -18,8 +18,10 @@ constexpr Index least_queries = amx::strip_rows;
 /// Keys that are packed at once; whole tiles.
 constexpr Index pack_cols = 128;
 
-const Bfloat16* bf16_row(const HeadRows<float>& rows, Index b, Index h, Index j) {
-  return static_cast<const Bfloat16*>(rows.address(b, h, j));
+/// pack(from) with row j where it lies: of bfloat16, or of float.
+template <class F>
+void as_stored(const HeadRows<float>& rows, Index b, Index h, Index j, const F& pack) {
+  rows.same() ? pack(rows.row(b, h, j)) : pack(static_cast<const Bfloat16*>(rows.address(b, h, j)));
 }
 
 float log2_scale(const AttentionCall<float>& call) { return call.scale * std::numbers::log2e_v<float>; }
@@ -28,8 +30,7 @@ float log2_scale(const AttentionCall<float>& call) { return call.scale * std::nu
 
 bool AmxForward::serves(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
-  if (call.q.type() != NumberType::bf16 || amx::kernels() == nullptr || plan.tiled || call.options.soft_cap > 0)
-    return false;
+  if (amx::kernels() == nullptr || plan.tiled || call.options.soft_cap > 0) return false;
   if (call.value_rows.size > 0) return false;  // turned values would be rounded to bfloat16 once more
   for (Index b = 0; b < call.problem.batch; ++b) {
     if (plan.visibility.holes(b)) return false;
@@ -37,9 +38,19 @@ bool AmxForward::serves(const AttentionPlan<float>& plan) {
   return call.problem.q_len >= least_queries && amx::usable(call.problem.dim, call.problem.value_dim, log2_scale(call));
 }
 
+int AmxForward::pieces_of(const AttentionPlan<float>& plan) {
+  return plan.call.q.type() == NumberType::bf16 ? 1 : amx::float_pieces;
+}
+
+/// In pieces keys are half again as large as floats, and those of a long sequence come from the third cache: more
+/// queries meet them each time.
+Index AmxForward::block_rows(const AttentionPlan<float>& plan) {
+  return pieces_of(plan) == 1 ? plan.extents.rows : std::min<Index>(plan.call.problem.q_len, 320);
+}
+
 AmxForward::AmxForward(const AttentionPlan<float>& plan)
     : plan_(&plan),
-      kernels_(amx::kernels()),
+      pack_{amx::kernels(), pieces_of(plan)},
       hidden_(plan.visibility, plan.call.problem),
       queries_(plan.call.q),
       keys_(plan.call.k),
@@ -50,9 +61,9 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;
   const Index rows = plan.extents.rows, columns = amx::padded(problem.k_len);
-  q_ = AlignedArray<Bfloat16>(amx::padded(rows) * problem.dim);
-  packed_keys_ = AlignedArray<Bfloat16>(columns * problem.dim);
-  packed_values_ = AlignedArray<Bfloat16>(columns * problem.value_dim);
+  q_ = AlignedArray<Bfloat16>(pack_.room(amx::padded(rows) * problem.dim));
+  packed_keys_ = AlignedArray<Bfloat16>(pack_.room(columns * problem.dim));
+  packed_values_ = AlignedArray<Bfloat16>(pack_.room(columns * problem.value_dim));
   out_ = AlignedArray<float>(amx::padded(rows) * problem.value_dim);
   scratch_ = AlignedArray<float>(amx::scratch_size);
   const Index at_once = std::max(rows, pack_cols);
@@ -78,25 +89,27 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   }
   if (!all.empty()) {
     ready(all);
-    kernels_->attend({.rows = rows,
-                      .first = all.first,
-                      .end = all.end,
-                      .dim = problem.dim,
-                      .value_dim = problem.value_dim,
-                      .q = q_.data(),
-                      .keys = packed_keys_.data(),
-                      .values = packed_values_.data(),
-                      .row_first = row_first_.data(),
-                      .row_end = row_end_.data(),
-                      .scale = log2_scale_,
-                      .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
-                      .max = max_.data(),
-                      .sum = sum_.data(),
-                      .rounded_sum = rounded_sum_.data(),
-                      .out = out_.data(),
-                      .scratch = scratch_.data()});
+    pack_.kernels->attend({.pieces = pack_.pieces,
+                           .rows = rows,
+                           .first = all.first,
+                           .end = all.end,
+                           .dim = problem.dim,
+                           .value_dim = problem.value_dim,
+                           .q = q_.data(),
+                           .keys = packed_keys_.data(),
+                           .values = packed_values_.data(),
+                           .row_first = row_first_.data(),
+                           .row_end = row_end_.data(),
+                           .scale = log2_scale_,
+                           .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
+                           .max = max_.data(),
+                           .sum = sum_.data(),
+                           .rounded_sum = rounded_sum_.data(),
+                           .out = out_.data(),
+                           .scratch = scratch_.data()});
   }
-  return {b, h, row, rows, out_.data(), rounded_sum_.data(), max_.data(), sum_.data(), std::numbers::ln2_v<float>};
+  const float* divisor = pack_.pieces == 1 ? rounded_sum_.data() : sum_.data();
+  return {b, h, row, rows, out_.data(), divisor, max_.data(), sum_.data(), std::numbers::ln2_v<float>};
 }
 
 void AmxForward::open_head(Index b, Index h) {
@@ -116,15 +129,16 @@ void AmxForward::open_head(Index b, Index h) {
 
 void AmxForward::open_queries(Index b, Index h, Index row, Index rows) {
   const Index dim = plan_->call.problem.dim;
-  if (!query_turner_.turns() && queries_.plain()) {
-    amx::pack_queries(rows, dim, bf16_row(queries_, b, h, row), queries_.row_stride(), q_.data());
+  if (!query_turner_.turns() && as_packed(queries_)) {
+    as_stored(queries_, b, h, row,
+              [&](const auto* from) { pack_.queries(rows, dim, from, queries_.row_stride(), q_.data()); });
     return;
   }
   queries_.load(b, h, row, rows, loaded_.data());
   if (query_turner_.turns()) {
     query_turner_.turn(b, h, row, rows, loaded_.data(), plan_->call.in_dim, turned_.data());
   }
-  amx::pack_queries(rows, dim, query_turner_.turns() ? turned_.data() : loaded_.data(), dim, q_.data());
+  pack_.queries(rows, dim, query_turner_.turns() ? turned_.data() : loaded_.data(), dim, q_.data());
 }
 
 /// A sink is a weight that is there before the first key, for a maximum that is a whole number.
@@ -151,7 +165,7 @@ void AmxForward::ready(Columns cols) {
 }
 
 bool AmxForward::packs_direct(const HeadRows<float>& rows, Index first, Index n) {
-  bool direct = rows.plain() && !rows.paged();
+  bool direct = as_packed(rows) && !rows.paged();
   for (Index j = first; direct && hidden_.any() && j < first + n; ++j) {
     direct = !(rows.wild(b_, h_ / plan_->call.group(), j) && hidden_(j));
   }
@@ -164,11 +178,11 @@ void AmxForward::pack_block(Index first) {
   const Columns exist = plan_->visibility.keys(b_);
   const Index begin = std::max(first, exist.first), end = std::min(first + pack_cols, exist.end), n = end - begin;
   const Index dim = call.problem.dim, value_dim = call.problem.value_dim, kv_head = h_ / call.group();
-  Bfloat16* keys = packed_keys_.data() + amx::packed_at(first, dim);
-  Bfloat16* values = packed_values_.data() + amx::packed_at(first, value_dim);
+  Bfloat16* keys = packed_keys_.data() + pack_.room(amx::packed_at(first, dim));
+  Bfloat16* values = packed_values_.data() + pack_.room(amx::packed_at(first, value_dim));
 
   if (begin == first && !key_turner_.turns() && packs_direct(keys_, first, n)) {
-    amx::pack_keys(n, dim, bf16_row(keys_, b_, kv_head, first), keys_.row_stride(), keys);
+    as_stored(keys_, b_, kv_head, first, [&](const auto* from) { pack_.keys(n, dim, from, keys_.row_stride(), keys); });
   } else {
     std::vector<float>& rows = key_turner_.turns() ? turned_ : loaded_;
     float* to = rows.data() + (begin - first) * dim;
@@ -177,16 +191,17 @@ void AmxForward::pack_block(Index first) {
     hidden_.clear(begin, n, call.in_dim, in);
     if (key_turner_.turns()) key_turner_.turn(b_, kv_head, begin, n, loaded_.data(), call.in_dim, to);
     std::fill(rows.data(), to, 0.0f);
-    amx::pack_keys(end - first, dim, rows.data(), dim, keys);
+    pack_.keys(end - first, dim, rows.data(), dim, keys);
   }
   if (begin == first && packs_direct(values_, first, n)) {
-    amx::pack_values(n, value_dim, bf16_row(values_, b_, kv_head, first), values_.row_stride(), values);
+    as_stored(values_, b_, kv_head, first,
+              [&](const auto* from) { pack_.values(n, value_dim, from, values_.row_stride(), values); });
   } else {
     float* to = loaded_.data() + (begin - first) * value_dim;
     values_.load(b_, kv_head, begin, n, to);
     hidden_.clear(begin, n, value_dim, to);
     std::fill(loaded_.data(), to, 0.0f);
-    amx::pack_values(end - first, value_dim, loaded_.data(), value_dim, values);
+    pack_.values(end - first, value_dim, loaded_.data(), value_dim, values);
   }
 }
 

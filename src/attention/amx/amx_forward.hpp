@@ -3,17 +3,22 @@
 #include <vector>
 
 #include "aligned.hpp"
-#include "attention/amx/amx_kernels.hpp"
+#include "attention/amx/amx_packing.hpp"
 #include "attention/softmax/softmax_forward.hpp"
 
 namespace bearing {
 
-/// ForwardWork of bfloat16 on matrix tiles: one worker's memory, and the forward of a block of queries in it.
+/// ForwardWork on matrix tiles, of bfloat16 and of numbers in pieces of it: one worker's memory, and the forward of a
+/// block of queries in it.
 class AmxForward {
  public:
   /// Whether the machine has tiles and a call is one for them: logits are products, and biases by distance at most;
   /// what a query sees has no holes; dims are whole tiles; and there are queries enough.
   static bool serves(const AttentionPlan<float>& plan);
+  /// Of each number: one of bfloat16.
+  static int pieces_of(const AttentionPlan<float>& plan);
+  /// Queries that are worked on at once, for such a call.
+  static Index block_rows(const AttentionPlan<float>& plan);
 
   /// Throws std::bad_alloc; nothing below does.
   explicit AmxForward(const AttentionPlan<float>& plan);
@@ -28,11 +33,13 @@ class AmxForward {
   /// Packs the keys and values of these columns, if that was not done before.
   void ready(Columns cols);
   void pack_block(Index first);
+  /// Whether rows lie as packing takes them.
+  bool as_packed(const HeadRows<float>& rows) const { return rows.plain() && (pack_.pieces == 1 || rows.same()); }
   /// Whether rows are packed where they lie: none among them must be cleared.
   bool packs_direct(const HeadRows<float>& rows, Index first, Index n);
 
   const AttentionPlan<float>* plan_;
-  const attend::amx::Kernels* kernels_;
+  attend::amx::Packing pack_;
   HiddenKeys hidden_;
   HeadRows<float> queries_, keys_, values_;
   RowTurner<float> query_turner_, key_turner_;

@@ -22,8 +22,14 @@ void turn(Index rows, Index dim, const Bfloat16* from, Bfloat16* to) {
   }
 }
 
+/// Pieces of each number: one where all that is given has one.
+int pieces_of(const BackwardPlan<float>& plan) {
+  const bool narrow = plan.results.d_out.type() == NumberType::bf16;
+  return narrow ? AmxForward::pieces_of(plan.scores) : amx::float_pieces;
+}
+
 /// Whether a worker keeps a head's packed keys and values, which every block of queries asks for: where 4 MiB hold
-/// them.
+/// them, or 12 MiB in pieces, which take longer to pack.
 bool keeps_packed(const BackwardPlan<float>& plan) {
   const Problem& problem = plan.scores.call.problem;
   constexpr Index most = (Index{4} << 20) / static_cast<Index>(sizeof(Bfloat16));
@@ -33,31 +39,32 @@ bool keeps_packed(const BackwardPlan<float>& plan) {
 }  // namespace
 
 bool AmxGrads::serves(const BackwardPlan<float>& plan) {
-  return AmxForward::serves(plan.scores) && plan.results.d_out.type() == NumberType::bf16 && plan.anchors.empty();
+  return AmxForward::serves(plan.scores) && plan.anchors.empty();
 }
 
-AmxGrads::AmxGrads(const BackwardPlan<float>& plan, Index keys) : plan_(&plan), kernels_(amx::kernels()) {
+AmxGrads::AmxGrads(const BackwardPlan<float>& plan, Index keys) : plan_(&plan), pack_{amx::kernels(), pieces_of(plan)} {
   const Problem& problem = plan.scores.call.problem;
   const Index dim = problem.dim, value_dim = problem.value_dim;
   keeps_ = keeps_packed(plan);
   const Index columns = keeps_ ? amx::padded(problem.k_len) : plan.cols;
   const Index rows = amx::padded(plan.rows), slab = amx::padded(plan.slab), blocks = pieces(keys, plan.cols);
+  const auto room = [&](Index numbers) { return AlignedArray<Bfloat16>(pack_.room(numbers)); };
   packed_.resize(size_if(keeps_, plan.key_blocks()));
-  keys_ = AlignedArray<Bfloat16>(columns * dim);
-  values_ = AlignedArray<Bfloat16>(columns * value_dim);
-  q_ = AlignedArray<Bfloat16>(rows * dim);
-  d_out_ = AlignedArray<Bfloat16>(rows * value_dim);
+  keys_ = room(columns * dim);
+  values_ = room(columns * value_dim);
+  q_ = room(rows * dim);
+  d_out_ = room(rows * value_dim);
   if (plan.want_q) {
-    key_rows_ = AlignedArray<Bfloat16>(columns * dim);
-    d_x_rows_ = AlignedArray<Bfloat16>(slab * plan.cols);
+    key_rows_ = room(columns * dim);
+    d_x_rows_ = room(slab * plan.cols);
   }
-  pairs_ = AlignedArray<Bfloat16>(slab * plan.cols);
+  pairs_ = room(slab * plan.cols);
   if (plan.want_k) {
-    q_turned_ = AlignedArray<Bfloat16>(rows * dim);
+    q_turned_ = room(rows * dim);
     d_keys_ = AlignedArray<float>(blocks * dim * plan_->cols);
   }
   if (plan.want_v) {
-    d_out_turned_ = AlignedArray<Bfloat16>(rows * value_dim);
+    d_out_turned_ = room(rows * value_dim);
     d_values_ = AlignedArray<float>(blocks * value_dim * plan_->cols);
   }
 }
@@ -74,18 +81,24 @@ bool AmxGrads::open_keys(Index b, Index kv_head, Index first) {
 
 void AmxGrads::pack(Index j, Index n, const float* keys, Index k_stride, const float* values, Index v_stride) {
   const Index dim = plan_->scores.call.problem.dim, value_dim = plan_->scores.call.problem.value_dim;
-  amx::pack_keys(n, dim, keys, k_stride, keys_.data() + packed_at(j, dim));
-  amx::pack_keys(n, value_dim, values, v_stride, values_.data() + packed_at(j, value_dim));
-  if (plan_->want_q) amx::pack_values(n, dim, keys, k_stride, key_rows_.data() + packed_at(j, dim));
+  pack_.keys(n, dim, keys, k_stride, keys_.data() + packed_at(j, dim));
+  pack_.keys(n, value_dim, values, v_stride, values_.data() + packed_at(j, value_dim));
+  if (plan_->want_q) pack_.values(n, dim, keys, k_stride, key_rows_.data() + packed_at(j, dim));
 }
 
 void AmxGrads::open_queries(Index rows, const float* q, const float* d_out) {
-  const Index dim = plan_->scores.call.problem.dim, value_dim = plan_->scores.call.problem.value_dim;
-  amx::pack_queries(rows, dim, q, dim, q_.data());
-  amx::pack_queries(rows, value_dim, d_out, value_dim, d_out_.data());
   queries_ = amx::padded(rows);
-  if (plan_->want_k) turn(queries_, dim, q_.data(), q_turned_.data());
-  if (plan_->want_v) turn(queries_, value_dim, d_out_.data(), d_out_turned_.data());
+  const auto open = [&](Index dim, const float* from, Bfloat16* packed, bool wanted, Bfloat16* turned) {
+    pack_.queries(rows, dim, from, dim, packed);
+    if (!wanted) return;
+    if (pack_.pieces == 1) {
+      turn(queries_, dim, packed, turned);
+    } else {
+      pack_.kernels->split_turned({rows, dim, from, dim, turned});
+    }
+  };
+  open(plan_->scores.call.problem.dim, q, q_.data(), plan_->want_k, q_turned_.data());
+  open(plan_->scores.call.problem.value_dim, d_out, d_out_.data(), plan_->want_v, d_out_turned_.data());
 }
 
 void AmxGrads::scores(Columns rows, Columns cols, float factor, float* s, float* d_p, Index stride) const {
@@ -93,66 +106,71 @@ void AmxGrads::scores(Columns rows, Columns cols, float factor, float* s, float*
   const Index n = amx::padded(rows.end - rows.first), width = amx::padded(cols.end - cols.first);
   const auto product = [&](Index dim, const AlignedArray<Bfloat16>& left, const AlignedArray<Bfloat16>& right,
                            float* to) {
-    kernels_->multiply({.rows = n,
-                        .cols = width,
-                        .depth = dim,
-                        .a = left.data() + rows.first * dim,
-                        .a_stride = dim,
-                        .b = right.data() + packed_at(cols.first, dim),
-                        .b_column = dim / 32 * amx::tile_size,
-                        .b_depth = amx::tile_size,
-                        .c = to,
-                        .c_stride = stride});
+    pack_.kernels->multiply({.pieces = pack_.pieces,
+                             .rows = n,
+                             .cols = width,
+                             .depth = dim,
+                             .a = left.data() + pack_.room(rows.first * dim),
+                             .a_stride = dim,
+                             .b = right.data() + packed_at(cols.first, dim),
+                             .b_column = dim / 32 * amx::tile_size,
+                             .b_depth = amx::tile_size,
+                             .c = to,
+                             .c_stride = stride});
   };
   product(problem.dim, q_, keys_, s);
   product(problem.value_dim, d_out_, values_, d_p);
-  if (factor != 1) kernels_->scale(n, width, factor, s, stride);
+  if (factor != 1) pack_.kernels->scale(n, width, factor, s, stride);
 }
 
 void AmxGrads::add_grads(Columns rows, Columns cols, const float* p, const float* d_x, Index stride, float* d_q,
                          bool keys, bool values) {
   const Problem& problem = plan_->scores.call.problem;
   const Index n = rows.end - rows.first, width = amx::padded(cols.end - cols.first);
-  kernels_->narrow({.rows = n,
-                    .cols = width,
-                    .from = d_x,
-                    .stride = stride,
-                    .scale = plan_->scores.call.scale,
-                    .by_row = d_q == nullptr ? nullptr : d_x_rows_.data(),
-                    .by_pair = pairs_.data()});
+  pack_.kernels->narrow({.pieces = pack_.pieces,
+                         .rows = n,
+                         .cols = width,
+                         .from = d_x,
+                         .stride = stride,
+                         .scale = plan_->scores.call.scale,
+                         .by_row = d_q == nullptr ? nullptr : d_x_rows_.data(),
+                         .by_pair = pairs_.data()});
   if (d_q != nullptr) {
-    kernels_->multiply({.rows = amx::padded(n),
-                        .cols = problem.dim,
-                        .depth = width,
-                        .a = d_x_rows_.data(),
-                        .a_stride = width,
-                        .b = key_rows_.data() + packed_at(cols.first, problem.dim),
-                        .b_column = amx::tile_size,
-                        .b_depth = problem.dim / 16 * amx::tile_size,
-                        .c = d_q,
-                        .c_stride = problem.dim,
-                        .add = true});
+    pack_.kernels->multiply({.pieces = pack_.pieces,
+                             .rows = amx::padded(n),
+                             .cols = problem.dim,
+                             .depth = width,
+                             .a = d_x_rows_.data(),
+                             .a_stride = width,
+                             .b = key_rows_.data() + packed_at(cols.first, problem.dim),
+                             .b_column = amx::tile_size,
+                             .b_depth = problem.dim / 16 * amx::tile_size,
+                             .c = d_q,
+                             .c_stride = problem.dim,
+                             .add = true});
   }
   if (keys) add_key_product(rows, cols, problem.dim, q_turned_, d_keys_);
   if (!values) return;
-  kernels_->narrow({.rows = n, .cols = width, .from = p, .stride = stride, .by_pair = pairs_.data()});
+  pack_.kernels->narrow(
+      {.pieces = pack_.pieces, .rows = n, .cols = width, .from = p, .stride = stride, .by_pair = pairs_.data()});
   add_key_product(rows, cols, problem.value_dim, d_out_turned_, d_values_);
 }
 
 void AmxGrads::add_key_product(Columns rows, Columns cols, Index dim, const AlignedArray<Bfloat16>& turned,
                                AlignedArray<float>& sums) const {
   const Index n = amx::padded(rows.end - rows.first), width = amx::padded(cols.end - cols.first);
-  kernels_->multiply({.rows = dim,
-                      .cols = width,
-                      .depth = n,
-                      .a = turned.data() + rows.first,
-                      .a_stride = queries_,
-                      .b = pairs_.data(),
-                      .b_column = amx::tile_size,
-                      .b_depth = width / 16 * amx::tile_size,
-                      .c = sums.data() + sums_at(dim, cols.first),
-                      .c_stride = plan_->cols,
-                      .add = true});
+  pack_.kernels->multiply({.pieces = pack_.pieces,
+                           .rows = dim,
+                           .cols = width,
+                           .depth = n,
+                           .a = turned.data() + pack_.room(rows.first),
+                           .a_stride = queries_,
+                           .b = pairs_.data(),
+                           .b_column = amx::tile_size,
+                           .b_depth = width / 16 * amx::tile_size,
+                           .c = sums.data() + sums_at(dim, cols.first),
+                           .c_stride = plan_->cols,
+                           .add = true});
 }
 
 void AmxGrads::open_grads(Index first, Index end) {

@@ -3,16 +3,16 @@
 #include <vector>
 
 #include "aligned.hpp"
-#include "attention/amx/amx_kernels.hpp"
+#include "attention/amx/amx_packing.hpp"
 #include "attention/softmax/backward_plan.hpp"
 
 namespace bearing {
 
-/// A worker's part of the backward of bfloat16 on matrix tiles: the operands of its five products as bfloat16, and the
-/// sums over queries, which lie feature by feature until they are asked for.
+/// A worker's part of the backward on matrix tiles: the operands of its five products as bfloat16, or in pieces of it,
+/// and the sums over queries, which lie feature by feature until they are asked for.
 class AmxGrads {
  public:
-  /// Whether the machine has tiles and a call is one for them: the forward is, d_o is bfloat16, and no row is anchored.
+  /// Whether the machine has tiles and a call is one for them: the forward is, and no row is anchored.
   static bool serves(const BackwardPlan<float>& plan);
 
   /// `keys`: whose gradients are summed at once. Throws std::bad_alloc; nothing below does.
@@ -41,7 +41,7 @@ class AmxGrads {
 
  private:
   /// Where packed keys and values of column j start.
-  Index packed_at(Index j, Index dim) const { return attend::amx::packed_at(j - packed_first_, dim); }
+  Index packed_at(Index j, Index dim) const { return pack_.room(attend::amx::packed_at(j - packed_first_, dim)); }
   /// Where the sums of a block of keys have key j, feature 0.
   Index sums_at(Index dim, Index j) const;
   void rows_of(const AlignedArray<float>& sums, Index dim, Index j, Index n, float* rows) const;
@@ -50,7 +50,7 @@ class AmxGrads {
                        AlignedArray<float>& sums) const;
 
   const BackwardPlan<float>* plan_;
-  const attend::amx::Kernels* kernels_;
+  attend::amx::Packing pack_;
   bool keeps_;  ///< what is packed stays for all blocks of queries
   Index b_ = -1, kv_head_ = -1;
   Index packed_first_ = 0, sums_first_ = 0;          ///< the keys where both start

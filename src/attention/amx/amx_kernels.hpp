@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/half.hpp>
 #include <bearing/view.hpp>
 #include <optional>
@@ -15,12 +16,14 @@
 
 namespace bearing::attend::amx {
 
+/// A float is the sum of so many numbers of bfloat16, to the bit.
+inline constexpr int float_pieces = 3;
 /// Rows that are worked on at once; q, out and what is kept of each row have room for whole strips.
 inline constexpr Index strip_rows = 32;
 /// Numbers of bfloat16 in a tile.
 inline constexpr Index tile_size = 16 * 32;
-/// Columns between two updates of a row's maximum.
-inline constexpr Index block_cols = 128;
+/// Columns between two updates of a row's maximum, for numbers of so many pieces.
+constexpr Index block_cols(int pieces) { return pieces == 1 ? 128 : 64; }
 
 /// Whether the tiles can serve: dims in whole tiles, a scale that keeps the order of scores.
 bool usable(Index dim, Index value_dim, float scale);
@@ -28,7 +31,8 @@ bool usable(Index dim, Index value_dim, float scale);
 /// Columns or rows in whole tiles.
 constexpr Index padded(Index n) { return (n + 31) / 32 * 32; }
 
-/// Where packed keys and values of column j start; j is a multiple of 32. padded(columns) · dim numbers in all.
+/// Where packed keys and values of column j start; j is a multiple of 32. padded(columns) · dim numbers in all, of one
+/// piece.
 constexpr Index packed_at(Index j, Index dim) { return j * dim; }
 
 /// packed [⌈cols / 16⌉, dim / 32, 16, 16, 2]: 16 columns, 32 features, pairs of features side by side; zeros where
@@ -45,8 +49,17 @@ void pack_values(Index cols, Index dim, const T* rows, Index stride, Bfloat16* p
 template <class T>
 void pack_queries(Index rows, Index dim, const T* q, Index stride, Bfloat16* packed);
 
+/// Rows of float that are to be pieces.
+struct Splitting {
+  Index rows = 0, dim = 0;
+  const float* from = nullptr;
+  Index stride = 0;
+  Bfloat16* to = nullptr;
+};
+
 /// Queries of one head against columns [first, end), and what their rows remember of the columns before.
 struct Block {
+  int pieces = 1;  ///< of each number of q, keys, values and weights: 1 or float_pieces
   Index rows = 0;
   Index first = 0, end = 0;
   Index dim = 0, value_dim = 0;
@@ -58,16 +71,21 @@ struct Block {
   /// [padded(rows)] −∞ and 0 before the first columns. max: a whole number not below the row's scores, in units of
   /// log2, so that a change rescales by a power of two exactly.
   float *max = nullptr, *sum = nullptr;
-  float* rounded_sum = nullptr;  ///< [padded(rows)] of the weights as bfloat16, 0 before the first columns
+  float* rounded_sum = nullptr;  ///< [padded(rows)] of the weights as bfloat16, 0 before the first columns; one piece
   float* out = nullptr;          ///< [padded(rows), value_dim] 0 before the first columns; not divided by rounded_sum
   float* scratch = nullptr;      ///< [scratch_size]
 };
 
-inline constexpr Index scores_stride = block_cols + 16;  ///< no power of two: rows fall into different cache sets
-inline constexpr Index scratch_size = 2 * strip_rows * scores_stride;
+/// From 32 scores of a row to the next 32; all pieces of their weights fit there.
+constexpr Index scores_step(int pieces) { return pieces > 2 ? 16 * pieces : 32; }
+/// No power of two: rows fall into different cache sets.
+constexpr Index scores_stride(int pieces) { return block_cols(pieces) / 32 * scores_step(pieces) + 16; }
+inline constexpr Index scratch_size = 2 * strip_rows * std::max(scores_stride(1), scores_stride(float_pieces));
 
-/// c [rows, cols] (+)= a [rows, depth] · b [depth, cols], each of them a multiple of 32.
+/// c [rows, cols] (+)= a [rows, depth] · b [depth, cols], each of them a multiple of 32. Strides count numbers,
+/// whatever their pieces.
 struct TileProduct {
+  int pieces = 1;
   Index rows = 0, cols = 0, depth = 0;
   const Bfloat16* a = nullptr;
   Index a_stride = 0;
@@ -78,8 +96,9 @@ struct TileProduct {
   bool add = false;
 };
 
-/// scale · from [rows, cols] as bfloat16, to the nearest; zeros from there to whole tiles.
+/// scale · from [rows, cols] as bfloat16: rounded to the nearest, or in pieces; zeros from there to whole tiles.
 struct Narrowing {
+  int pieces = 1;
   Index rows = 0, cols = 0;  ///< cols: a multiple of 32
   const float* from = nullptr;
   Index stride = 0;
@@ -90,6 +109,12 @@ struct Narrowing {
 
 struct Kernels {
   void (*attend)(const Block&);
+  /// to: as pack_queries, pack_keys and pack_values have it, piece after piece
+  void (*split_queries)(const Splitting&);
+  void (*split_keys)(const Splitting&);
+  void (*split_values)(const Splitting&);
+  /// to [dim, padded(rows) / 32, pieces, 16, 2]: rows i and i + 16 of 32 side by side
+  void (*split_turned)(const Splitting&);
   void (*multiply)(const TileProduct&);
   void (*narrow)(const Narrowing&);
   /// x [rows, cols] ← factor · x, cols a multiple of 16

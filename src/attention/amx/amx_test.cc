@@ -13,6 +13,7 @@
 
 #include "aligned.hpp"
 #include "attention/amx/amx_emulated.hpp"
+#include "attention/amx/amx_packing.hpp"
 #include "simd/denormals.hpp"
 #include "simd/target.hpp"
 #include "support/amx_trap.hpp"
@@ -47,21 +48,33 @@ std::vector<Named> all_kernels() {
   return all;
 }
 
-/// A problem of one head, and a place for results.
+/// A problem of one head.
 struct Head {
   Index rows, cols, dim, value_dim;
-  std::vector<Bfloat16> q, k, v;
+  std::vector<float> q, k, v;  ///< numbers of bfloat16, where they have one piece
   std::vector<Index> first, end;
   std::vector<float> bias = {};  ///< of distance j − i, from −rows + 1 on; in units of log2
   float scale = 0.125f;
+  int pieces = 1;
 
   Head(Index m, Index n, Index d, Index e, std::uint64_t seed, double range = 1)
       : rows(m), cols(n), dim(d), value_dim(e), q(at(m * d)), k(at(n * d)), v(at(n * e)), first(at(m)), end(at(m), n) {
     Random random(seed);
-    for (Bfloat16& x : q) x = Bfloat16(static_cast<float>(random.uniform(-range, range)));
-    for (Bfloat16& x : k) x = Bfloat16(static_cast<float>(random.uniform(-range, range)));
-    for (Bfloat16& x : v) x = Bfloat16(static_cast<float>(random.uniform(-1, 1)));
+    for (float& x : q) x = short_number(random.uniform(-range, range));
+    for (float& x : k) x = short_number(random.uniform(-range, range));
+    for (float& x : v) x = short_number(random.uniform(-1, 1));
   }
+  /// The same with all digits of float, in pieces.
+  Head in_pieces() const {
+    Head head = *this;
+    head.pieces = float_pieces;
+    Random random(77);
+    for (auto* numbers : {&head.q, &head.k, &head.v}) {
+      for (float& x : *numbers) x *= static_cast<float>(1 + random.uniform(-0x1p-8, 0x1p-8));
+    }
+    return head;
+  }
+  static float short_number(double x) { return static_cast<float>(Bfloat16(static_cast<float>(x))); }
   void causal() {
     for (Index i = 0; i < rows; ++i) end[at(i)] = std::clamp<Index>(i + 1 + cols - rows, 0, cols);
   }
@@ -76,7 +89,7 @@ struct Head {
   double score(Index i, Index j) const {
     double s = 0;
     for (Index d = 0; d < dim; ++d) {
-      s += static_cast<double>(static_cast<float>(q[at(i * dim + d)])) * static_cast<float>(k[at(j * dim + d)]);
+      s += static_cast<double>(q[at(i * dim + d)]) * k[at(j * dim + d)];
     }
     return s * scale + (bias.empty() ? 0 : bias[at(j - i + rows - 1)]);
   }
@@ -85,21 +98,26 @@ struct Head {
 struct Result {
   AlignedArray<float> out;
   std::vector<float> max, sum, rounded_sum;
+
+  /// What out is to be divided by.
+  float divisor(const Head& head, Index i) const { return head.pieces == 1 ? rounded_sum[at(i)] : sum[at(i)]; }
 };
 
 /// Columns in pieces that end at `cuts` and at the last column.
 Result run(const Head& head, const Kernels& kernels, std::vector<Index> cuts = {}) {
-  AlignedArray<Bfloat16> q(padded(head.rows) * head.dim), keys(padded(head.cols) * head.dim),
-      values(padded(head.cols) * head.value_dim);
+  const Packing pack{&kernels, head.pieces};
+  AlignedArray<Bfloat16> q(pack.room(padded(head.rows) * head.dim)), keys(pack.room(padded(head.cols) * head.dim)),
+      values(pack.room(padded(head.cols) * head.value_dim));
   AlignedArray<float> scratch(scratch_size);
-  pack_queries(head.rows, head.dim, head.q.data(), head.dim, q.data());
-  pack_keys(head.cols, head.dim, head.k.data(), head.dim, keys.data());
-  pack_values(head.cols, head.value_dim, head.v.data(), head.value_dim, values.data());
+  pack.queries(head.rows, head.dim, head.q.data(), head.dim, q.data());
+  pack.keys(head.cols, head.dim, head.k.data(), head.dim, keys.data());
+  pack.values(head.cols, head.value_dim, head.v.data(), head.value_dim, values.data());
   Result r{AlignedArray<float>(padded(head.rows) * head.value_dim),
            std::vector<float>(at(padded(head.rows)), -infinity), std::vector<float>(at(padded(head.rows))),
            std::vector<float>(at(padded(head.rows)))};
   std::fill_n(r.out.data(), r.out.size(), 0.0f);
-  Block block{.rows = head.rows,
+  Block block{.pieces = head.pieces,
+              .rows = head.rows,
               .dim = head.dim,
               .value_dim = head.value_dim,
               .q = q.data(),
@@ -140,6 +158,7 @@ void expect_same_bits(const Result& a, const Result& b) {
 /// or the bias. The mean of values in [−1, 1] with such weights is off by what these factors deviate from their own
 /// mean, on the mean: at most ε, over 1 − ε; and float's sums over `cols` products, of values and of weights, and the
 /// vectors' own, by cols·2^-24 each.
+/// In pieces the polynomial is off by 8.3e-8, no weight is rounded, and 2^-26 of each product is left out twice.
 /// The sum is of weights before they are rounded: it is off by a factor 1 + η at most, η their ε without 2^-8 and
 /// cols·2^-24 for float's sum; its logarithm by −log2(1 − η).
 void expect_exact(const Head& head, const Result& r) {
@@ -151,8 +170,7 @@ void expect_exact(const Head& head, const Result& r) {
       highest = std::max(highest, s[at(j)]);
       double magnitudes = 0;
       for (Index d = 0; d < head.dim; ++d) {
-        magnitudes += std::abs(static_cast<double>(static_cast<float>(head.q[at(i * head.dim + d)])) *
-                               static_cast<float>(head.k[at(j * head.dim + d)]));
+        magnitudes += std::abs(static_cast<double>(head.q[at(i * head.dim + d)]) * head.k[at(j * head.dim + d)]);
       }
       products = std::max(products, magnitudes * head.scale);
       if (!head.bias.empty() && std::isfinite(head.bias[at(j - i + head.rows - 1)]))
@@ -161,32 +179,34 @@ void expect_exact(const Head& head, const Result& r) {
     const float* out = r.out.data() + i * head.value_dim;
     if (highest == -infinity) {
       EXPECT_EQ(r.sum[at(i)], 0);
-      EXPECT_EQ(r.rounded_sum[at(i)], 0);
+      EXPECT_EQ(r.divisor(head, i), 0);
       EXPECT_EQ(r.max[at(i)], -infinity);
       for (Index d = 0; d < head.value_dim; ++d) EXPECT_EQ(out[d], 0);
       continue;
     }
     const double exponent = (static_cast<double>(head.dim) / 2 + 8) * products + 5 * (size + 1);
-    const double unrounded = 7.5e-5 + std::log(2) * exponent * 0x1p-24, weight = 0x1p-8 + unrounded;
+    const bool in_pieces = head.pieces > 1;
+    const double unrounded = (in_pieces ? 8.3e-8 + 6 * 0x1p-24 : 7.5e-5) + std::log(2) * exponent * 0x1p-24;
+    const double weight = (in_pieces ? 0 : 0x1p-8) + unrounded;
     const double sums = static_cast<double>(head.cols) * 0x1p-24, bound = weight / (1 - weight) + 2 * sums;
     double sum = 0;
     std::vector<double> mean(at(head.value_dim));
     for (Index j = head.first[at(i)]; j < head.end[at(i)]; ++j) {
       const double p = std::exp2(s[at(j)] - highest);
       sum += p;
-      for (Index d = 0; d < head.value_dim; ++d)
-        mean[at(d)] += p * static_cast<float>(head.v[at(j * head.value_dim + d)]);
+      for (Index d = 0; d < head.value_dim; ++d) mean[at(d)] += p * head.v[at(j * head.value_dim + d)];
     }
     EXPECT_EQ(r.max[at(i)], std::ceil(r.max[at(i)]));
     const double log_sum = static_cast<double>(r.max[at(i)]) + std::log2(static_cast<double>(r.sum[at(i)]));
     ASSERT_NEAR(log_sum, highest + std::log2(sum), -std::log2(1 - unrounded - sums)) << "row " << i;
     for (Index d = 0; d < head.value_dim; ++d)
-      ASSERT_NEAR(out[d] / r.rounded_sum[at(i)], mean[at(d)] / sum, bound) << i << " " << d;
+      ASSERT_NEAR(out[d] / r.divisor(head, i), mean[at(d)] / sum, bound) << i << " " << d;
   }
 }
 
 /// Same bits from all: a processor's own tiles sum as its manual says.
 void expect_exact_everywhere(const Head& head) {
+  SCOPED_TRACE(head.pieces);
   const Result plain = run(head, emulated);
   expect_exact(head, plain);
   for (const Named& each : all_kernels()) {
@@ -243,19 +263,77 @@ TEST(AmxTest, TilesTakeAndGiveDenormalNumbersAsZero) {
   EXPECT_EQ(c.lanes[2][2], 0u);
 }
 
-TEST(AmxTest, PowersOfTwoAreWithinTheirBound) {
-  // The polynomial's 7.5e-5, and float's rounding of three sums and of three coefficients, each at most 2^-24 of
-  // about 1.
+template <int pieces>
+void expect_powers_of_two(double bound) {
   double worst = 0;
   for (double x = -125; x <= 1; x += 0x1p-10) {
-    const float p = power_of_two<PlainLanes>(PlainLanes::all(static_cast<float>(x))).lane[0];
+    const float p = power_of_two<PlainLanes, pieces>(PlainLanes::all(static_cast<float>(x))).lane[0];
     worst = std::max(worst, std::abs(p / std::exp2(x) - 1));
   }
-  EXPECT_LE(worst, 7.5e-5 + 6 * 0x1p-24);
+  EXPECT_LE(worst, bound);
   for (const float x : {-126.001f, -151.0f, -1e4f, -1e30f, -infinity}) {
-    EXPECT_EQ(power_of_two<PlainLanes>(PlainLanes::all(x)).lane[0], 0) << x;
+    const float p = power_of_two<PlainLanes, pieces>(PlainLanes::all(x)).lane[0];
+    EXPECT_EQ(p, 0) << x;
   }
-  EXPECT_TRUE(std::isnan(power_of_two<PlainLanes>(PlainLanes::all(std::nanf(""))).lane[0]));
+  const float p = power_of_two<PlainLanes, pieces>(PlainLanes::all(std::nanf(""))).lane[0];
+  EXPECT_TRUE(std::isnan(p));
+}
+
+TEST(AmxTest, PowersOfTwoAreWithinTheirBound) {
+  // The polynomials' 7.5e-5 and 8.3e-8; and float's rounding of three sums and of three coefficients, each at most
+  // 2^-24 of about 1. The longer one has two smaller terms more.
+  expect_powers_of_two<1>(7.5e-5 + 6 * 0x1p-24);
+  expect_powers_of_two<float_pieces>(8.3e-8 + 7 * 0x1p-24);
+}
+
+/// The sum of the pieces at `index` of a layout of one piece, of which a tile or a row of a tile has `together`.
+float sum_of_pieces(const std::vector<Bfloat16>& packed, Index index, Index together) {
+  const Index first = index / together * together * float_pieces + index % together;
+  float sum = 0;
+  for (int piece = float_pieces - 1; piece >= 0; --piece) {
+    sum += static_cast<float>(packed[at(first + piece * together)]);
+  }
+  return sum;
+}
+
+TEST(AmxTest, PiecesOfFloatsAddUpToThem) {
+  for (const Named& each : all_kernels()) {
+    SCOPED_TRACE(each.name);
+    for (Index rows : {1, 16, 33}) {
+      const Index dim = 64, stride = 67;
+      Random random(static_cast<std::uint64_t>(rows));
+      std::vector<float> from(at(rows * stride));
+      for (float& x : from) {
+        x = static_cast<float>(std::ldexp(random.uniform(-2, 2), static_cast<int>(random.uniform(-80, 100))));
+      }
+      from[0] = std::bit_cast<float>(0xFFFFFFFFu), from[1] = 0x1.fep127f, from[2] = -0x1.ffffffep-1f;
+      const std::size_t size = at(padded(rows) * dim * float_pieces);
+      std::vector<Bfloat16> queries(size), keys(size), values(size), turned(size);
+      each.kernels.split_queries({rows, dim, from.data(), stride, queries.data()});
+      each.kernels.split_keys({rows, dim, from.data(), stride, keys.data()});
+      each.kernels.split_values({rows, dim, from.data(), stride, values.data()});
+      each.kernels.split_turned({rows, dim, from.data(), stride, turned.data()});
+      for (Index i = 0; i < padded(rows); ++i) {
+        for (Index d = 0; d < dim; ++d) {
+          const Index half = d % 32 / 16, pair = d % 16, tile = tile_size;
+          const float in_queries = sum_of_pieces(queries, i * dim + d / 32 * 32 + 2 * pair + half, 32);
+          const float in_keys =
+              sum_of_pieces(keys, ((i / 16 * (dim / 32) + d / 32) * 16 + pair) * 32 + i % 16 * 2 + half, tile);
+          const float in_values = sum_of_pieces(
+              values, ((i / 32 * (dim / 16) + d / 16) * 16 + i % 16) * 32 + d % 16 * 2 + i / 16 % 2, tile);
+          const float in_turned = sum_of_pieces(turned, d * padded(rows) + i / 32 * 32 + 2 * (i % 16) + i / 16 % 2, 32);
+          const float want = i < rows ? from[at(i * stride + d)] : 0;
+          for (const float got : {in_queries, in_keys, in_values, in_turned}) {
+            if (std::isnan(want)) {
+              ASSERT_TRUE(std::isnan(got));
+            } else {
+              ASSERT_EQ(got, want) << i << " " << d;
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(AmxTest, PackedKeysAndValuesHoldEveryNumberInItsPlaceAndZerosElsewhere) {
@@ -295,13 +373,16 @@ TEST(AmxTest, AgreesWithTheDefinitionAtSizesAroundTiles) {
   std::uint64_t seed = 0;
   for (Index cols : {1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 300}) {
     SCOPED_TRACE(cols);
-    expect_exact_everywhere(Head(1 + cols % 40, cols, 32, 32, ++seed, 4));
+    const Head head(1 + cols % 40, cols, 32, 32, ++seed, 4);
+    expect_exact_everywhere(head);
+    if (cols % 16 == 1 || cols == 300) expect_exact_everywhere(head.in_pieces());
   }
   for (Index rows : {1, 31, 32, 33, 70}) {
     SCOPED_TRACE(rows);
     expect_exact_everywhere(Head(rows, 150, 64, 32, ++seed));
     expect_exact_everywhere(Head(rows, 40, 32, 96, ++seed));
   }
+  expect_exact_everywhere(Head(33, 70, 64, 96, ++seed).in_pieces());
   expect_exact_everywhere(Head(40, 140, 256, 256, ++seed));
 }
 
@@ -314,6 +395,7 @@ TEST(AmxTest, HidesWhatMasksHide) {
     expect_exact_everywhere(head);
     head.bias_by_distance([](Index n) { return std::sin(static_cast<double>(n)); });
     expect_exact_everywhere(head);
+    if (rows == 40) expect_exact_everywhere(head.in_pieces());
   }
 }
 
@@ -324,6 +406,7 @@ TEST(AmxTest, AddsBiasesByDistance) {
   Head hidden(70, 200, 32, 32, 6, 2);
   hidden.bias_by_distance([](Index n) { return n % 3 == 0 || n > 100 ? -infinity : 1.0f; });
   expect_exact_everywhere(hidden);
+  expect_exact_everywhere(hidden.in_pieces());
 }
 
 TEST(AmxTest, WeightsAroundTheLeastNumbersAreTheSameInAnyMode) {
@@ -331,11 +414,13 @@ TEST(AmxTest, WeightsAroundTheLeastNumbersAreTheSameInAnyMode) {
   head.bias_by_distance([](Index n) { return -126 + 0.02 * static_cast<double>(n); });  // one key's is 0, below
   for (Index i = 0; i < head.rows; ++i) head.bias[at(head.rows - 1 - i)] = 0;
   expect_exact_everywhere(head);
-  const Result plain = run(head, emulated);
+  expect_exact_everywhere(head.in_pieces());
+  const Result plain = run(head, emulated), plain_pieces = run(head.in_pieces(), emulated);
   const simd::FlushDenormals mode;
   for (const Named& each : all_kernels()) {
     SCOPED_TRACE(each.name);
     expect_same_bits(run(head, each.kernels), plain);
+    expect_same_bits(run(head.in_pieces(), each.kernels), plain_pieces);
   }
 }
 
@@ -345,6 +430,7 @@ TEST(AmxTest, RowsThatSeeNothingAreZero) {
     if (i % 3 != 0) head.first[at(i)] = head.end[at(i)] = i % 5 == 0 ? 0 : 60;
   }
   expect_exact_everywhere(head);
+  expect_exact_everywhere(head.in_pieces());
   std::fill(head.end.begin(), head.end.end(), 0);
   std::fill(head.first.begin(), head.first.end(), 0);
   expect_exact_everywhere(head);
@@ -356,18 +442,21 @@ TEST(AmxTest, RowsThatSeeNothingAreZero) {
 TEST(AmxTest, LargeLogitsChooseOneKey) {
   // Logits of ±1e4, apart by thousands: the weights are one 1 and zeros, so that values come out as they went in.
   Head head(40, 160, 32, 32, 9);
-  for (Bfloat16& x : head.q) x = Bfloat16(0.0f);
-  for (Bfloat16& x : head.k) x = Bfloat16(0.0f);
-  for (Index i = 0; i < head.rows; ++i) head.q[at(i * head.dim + i % 32)] = Bfloat16(1.0f);
+  std::fill(head.q.begin(), head.q.end(), 0.0f);
+  for (Index i = 0; i < head.rows; ++i) head.q[at(i * head.dim + i % 32)] = 1;
   for (Index j = 0; j < head.cols; ++j) {
-    for (Index d = 0; d < head.dim; ++d) head.k[at(j * head.dim + d)] = Bfloat16(j == 3 * d + 5 ? 8e4f : -8e4f);
+    for (Index d = 0; d < head.dim; ++d) head.k[at(j * head.dim + d)] = j == 3 * d + 5 ? 8e4f : -8e4f;
   }
+  Head long_values = head.in_pieces();
+  long_values.q = head.q, long_values.k = head.k;
   for (const Named& each : all_kernels()) {
-    const Result r = run(head, each.kernels);
-    for (Index i = 0; i < head.rows; ++i) {
-      const Bfloat16* v = head.v.data() + (3 * (i % 32) + 5) * head.value_dim;
-      for (Index d = 0; d < head.value_dim; ++d) {
-        ASSERT_EQ(r.out[i * head.value_dim + d] / r.rounded_sum[at(i)], static_cast<float>(v[d])) << each.name;
+    for (const Head& of : {head, long_values}) {
+      const Result r = run(of, each.kernels);
+      for (Index i = 0; i < of.rows; ++i) {
+        const float* v = of.v.data() + (3 * (i % 32) + 5) * of.value_dim;
+        for (Index d = 0; d < of.value_dim; ++d) {
+          ASSERT_EQ(r.out[i * of.value_dim + d] / r.divisor(of, i), v[d]) << each.name;
+        }
       }
     }
   }
@@ -376,12 +465,12 @@ TEST(AmxTest, LargeLogitsChooseOneKey) {
 TEST(AmxTest, EqualScoresGiveTheMeanAsExactlyAsFloatHasIt) {
   // Weights are 1 and exact: what is left is float's sum of 300 numbers below 1, and one division.
   Head head(33, 300, 32, 64, 10);
-  for (Bfloat16& x : head.q) x = Bfloat16(0.0f);
+  std::fill(head.q.begin(), head.q.end(), 0.0f);
   for (const Named& each : all_kernels()) {
     const Result r = run(head, each.kernels);
     for (Index d = 0; d < head.value_dim; ++d) {
       double mean = 0;
-      for (Index j = 0; j < head.cols; ++j) mean += static_cast<float>(head.v[at(j * head.value_dim + d)]) / 300.0;
+      for (Index j = 0; j < head.cols; ++j) mean += head.v[at(j * head.value_dim + d)] / 300.0;
       for (Index i = 0; i < head.rows; ++i) {
         ASSERT_EQ(r.rounded_sum[at(i)], 300);
         ASSERT_NEAR(r.out[i * head.value_dim + d] / 300, mean, 301 * 0x1p-24) << each.name;
@@ -391,8 +480,10 @@ TEST(AmxTest, EqualScoresGiveTheMeanAsExactlyAsFloatHasIt) {
 }
 
 TEST(AmxTest, RowsHaveTheSameBitsInAnyCompany) {
-  for (const bool biased : {false, true}) {
+  for (const int way : {0, 1, 2, 3}) {
+    const bool biased = way % 2 == 1;
     Head all(70, 300, 32, 32, 11, 3);
+    if (way > 1) all = all.in_pieces();
     all.scale = 0.177f;  // no power of two: where it is rounded in, bits would tell
     all.window(90);
     for (Index i = 0; i < 32; ++i)
@@ -401,6 +492,7 @@ TEST(AmxTest, RowsHaveTheSameBitsInAnyCompany) {
     const Result together = run(all, emulated);
     for (Index row : {0, 31, 32, 50, 69}) {
       Head alone(1, 300, 32, 32, 11);
+      alone.pieces = all.pieces;
       alone.scale = all.scale;
       std::copy_n(all.q.begin() + row * 32, 32, alone.q.begin());
       alone.k = all.k, alone.v = all.v;
@@ -423,12 +515,15 @@ TEST(AmxTest, RowsHaveTheSameBitsInAnyCompany) {
   }
 }
 
-TEST(AmxTest, ColumnsInPiecesGoOnWhereTheOthersEnded) {
-  Head head(40, 300, 32, 32, 12, 3);
-  head.bias_by_distance([](Index n) { return 0.01 * static_cast<double>(n); });  // maxima rise from piece to piece
-  const Result whole = run(head, emulated);
-  expect_same_bits(run(head, emulated, {128, 256}), whole);
-  expect_exact(head, run(head, emulated, {1, 50, 100, 131, 260}));
+TEST(AmxTest, ColumnsInPartsGoOnWhereTheOthersEnded) {
+  Head short_numbers(40, 300, 32, 32, 12, 3);
+  short_numbers.bias_by_distance(
+      [](Index n) { return 0.01 * static_cast<double>(n); });  // maxima rise from part to part
+  for (const Head& head : {short_numbers, short_numbers.in_pieces()}) {
+    const Result whole = run(head, emulated);
+    expect_same_bits(run(head, emulated, {128, 256}), whole);
+    expect_exact(head, run(head, emulated, {1, 50, 100, 131, 260}));
+  }
 }
 
 #if defined(__x86_64__)
@@ -440,6 +535,7 @@ TEST(AmxTest, AmxInstructionsEqualTheirEmulation) {
   std::vector<Head> heads = {Head(33, 150, 64, 32, 21, 2), Head(70, 300, 32, 64, 22), Head(40, 70, 128, 128, 23)};
   heads[1].window(90);
   heads[2].bias_by_distance([](Index n) { return -0.1 * static_cast<double>(std::abs(n)); });
+  for (std::size_t n = 0; n < 3; ++n) heads.push_back(heads[n].in_pieces());
   if (simd::has_amx_bf16()) {
     report("the instructions ran on this machine's tiles");
     EXPECT_EQ(kernels(), &machine);
@@ -453,8 +549,8 @@ TEST(AmxTest, AmxInstructionsEqualTheirEmulation) {
     test::AmxTrap trap;
     for (const Head& head : heads) expect_same_bits(run(head, machine), run(head, emulated));
     EXPECT_GT(trap.products(), 0);
-    EXPECT_EQ(trap.configured(), 3);
-    EXPECT_EQ(trap.released(), 3);
+    EXPECT_EQ(trap.configured(), 6);
+    EXPECT_EQ(trap.released(), 6);
     return;
   }
 #endif
@@ -503,25 +599,63 @@ TEST(AmxTest, NarrowedNumbersAreNearestAndInTheirPlaces) {
   }
 }
 
-TEST(AmxTest, ProductsAndScalesOfWholeTiles) {
+TEST(AmxTest, NarrowedNumbersInPiecesAddUpToThem) {
+  const Index rows = 45, cols = 64, stride = 70;
+  std::vector<float> from(at(rows * stride));
+  Random random(33);
+  for (float& x : from) x = static_cast<float>(random.uniform(-1, 1));
+  for (const Named& each : all_kernels()) {
+    SCOPED_TRACE(each.name);
+    std::vector<Bfloat16> by_row(at(padded(rows) * cols * float_pieces)), by_pair(by_row.size());
+    each.kernels.narrow({.pieces = float_pieces,
+                         .rows = rows,
+                         .cols = cols,
+                         .from = from.data(),
+                         .stride = stride,
+                         .scale = 0.3f,
+                         .by_row = by_row.data(),
+                         .by_pair = by_pair.data()});
+    for (Index i = 0; i < padded(rows); ++i) {
+      for (Index j = 0; j < cols; ++j) {
+        const float row = sum_of_pieces(by_row, i * cols + j / 32 * 32 + 2 * (j % 16) + j / 16 % 2, 32);
+        const float pair = sum_of_pieces(
+            by_pair, ((i / 32 * (cols / 16) + j / 16) * 16 + i % 16) * 32 + 2 * (j % 16) + i / 16 % 2, tile_size);
+        const float want = i < rows ? 0.3f * from[at(i * stride + j)] : 0;
+        ASSERT_EQ(row, want) << i << " " << j;
+        ASSERT_EQ(pair, want) << i << " " << j;
+      }
+    }
+  }
+}
+
+/// Numbers of bfloat16 exactly; those of float by 2^-26 of each product, and both by float's sums of 96 products
+/// below 1.
+void expect_products(int pieces) {
   const Index rows = 64, cols = 96, depth = 96, c_stride = 101;
   Random random(32);
-  std::vector<Bfloat16> a(at(rows * depth)), b(at(cols * depth)), packed(b.size());
+  std::vector<float> a(at(rows * depth)), b(at(cols * depth));
   for (auto* x : {&a, &b}) {
-    for (Bfloat16& number : *x) number = Bfloat16(static_cast<float>(random.uniform(-1, 1)));
+    for (float& number : *x) {
+      number = static_cast<float>(random.uniform(-1, 1));
+      if (pieces == 1) number = Head::short_number(number);
+    }
   }
-  pack_keys(cols, depth, b.data(), depth, packed.data());  // b [cols, depth]
   for (const bool add : {false, true}) {
     std::vector<float> plain;
     for (const Named& each : all_kernels()) {
       SCOPED_TRACE(each.name);
+      const Packing pack{&each.kernels, pieces};
+      std::vector<Bfloat16> left(at(pack.room(rows * depth))), right(at(pack.room(cols * depth)));
+      pack.queries(rows, depth, a.data(), depth, left.data());
+      pack.keys(cols, depth, b.data(), depth, right.data());  // b [cols, depth]
       std::vector<float> c(at(rows * c_stride), 3.0f);
-      each.kernels.multiply({.rows = rows,
+      each.kernels.multiply({.pieces = pieces,
+                             .rows = rows,
                              .cols = cols,
                              .depth = depth,
-                             .a = a.data(),
+                             .a = left.data(),
                              .a_stride = depth,
-                             .b = packed.data(),
+                             .b = right.data(),
                              .b_column = depth / 32 * tile_size,
                              .b_depth = tile_size,
                              .c = c.data(),
@@ -532,16 +666,20 @@ TEST(AmxTest, ProductsAndScalesOfWholeTiles) {
         for (Index j = 0; j < c_stride; ++j) {
           double want = add || j >= cols ? 3 : 0;
           for (Index d = 0; j < cols && d < depth; ++d) {
-            want += static_cast<double>(static_cast<float>(a[at(i * depth + d)])) *
-                    static_cast<float>(b[at(j * depth + d)]);
+            want += static_cast<double>(a[at(i * depth + d)]) * b[at(j * depth + d)];
           }
-          ASSERT_NEAR(c[at(i * c_stride + j)], j < cols ? want / 4 : want, 1e-5) << i << " " << j;
+          ASSERT_NEAR(c[at(i * c_stride + j)], j < cols ? want / 4 : want, 1e-6) << i << " " << j;
         }
       }
       if (plain.empty()) plain = c;
       expect_same_bits(c, plain, static_cast<Index>(c.size()), "c");
     }
   }
+}
+
+TEST(AmxTest, ProductsAndScalesOfWholeTiles) {
+  expect_products(1);
+  expect_products(float_pieces);
 }
 
 TEST(AmxTest, ServesWholeTilesAndPositiveScales) {

@@ -73,9 +73,12 @@ void attend_checked(const AttentionCall<A>& call, const ResultRows<A>& out, View
   if (problem.batch == 0 || problem.heads == 0 || problem.q_len == 0) return;
   if (problem.value_dim == 0 && lse.data == nullptr) return;  // and nothing bounds how many rows there are
   if (decodes(call)) return decode(call, out, lse, on);
-  const AttentionPlan<A> plan(call);
+  AttentionPlan<A> plan(call);
   if constexpr (std::is_same_v<A, float>) {
-    if (AmxForward::serves(plan)) return run<AmxForward>(plan, out, lse, on);
+    if (AmxForward::serves(plan)) {
+      plan.extents.rows = AmxForward::block_rows(plan);
+      return run<AmxForward>(plan, out, lse, on);
+    }
   }
   run<ForwardWork<A>>(plan, out, lse, on);
 }

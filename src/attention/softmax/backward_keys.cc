@@ -37,8 +37,8 @@ BackwardKeys<A>::BackwardKeys(BackwardPlan<A>& plan, BackwardUnits units, AmxGra
   direct_k_ = k_rows_.same() && !turner_.turns() && !plan.scores.visibility.conceals() &&
               (call.whole_rows ? k_rows_.plain() : k_rows_.contiguous());
   direct_v_ = v_rows_.same() && v_rows_.plain() && !value_turner_.turns();
-  direct_d_k_ = plan.grads.d_k.direct() && dim == call.in_dim;
-  direct_d_v_ = plan.grads.d_v.direct();
+  direct_d_k_ = tiles == nullptr && plan.grads.d_k.direct() && dim == call.in_dim;
+  direct_d_v_ = tiles == nullptr && plan.grads.d_v.direct();
   keeps_keys_ = call.whole_rows || (tiles == nullptr && turner_.turns() && keeps_turned(plan, direct_d_k_));
   const Index kept = keeps_keys_ ? round_up(k_len, rows_at_once) : tiles != nullptr ? rows_at_once : plan.cols;
   k_in_.resize(size(rows_at_once * call.in_dim));
