@@ -3,7 +3,7 @@
 #include "attention/amx/amx_kernels.hpp"
 #include "support/attention.hpp"
 
-// Calls of bfloat16 for matrix tiles, forward and backward.
+// Calls for matrix tiles, forward and backward.
 
 namespace bearing::test {
 

@@ -112,6 +112,11 @@ struct Avx512Lanes {
     const __mmask16 number = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
     return _mm512_castsi512_ps(_mm512_mask_add_epi32(bits, number, bits, _mm512_set1_epi32(0x8000)));
   }
+  BEARING_TILE_CODE static Floats add_half_in_range(Floats x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __mmask16 rounds = _mm512_cmp_ps_mask(_mm512_abs_ps(x), all(largest_rounded), _CMP_LE_OQ);
+    return _mm512_castsi512_ps(_mm512_mask_add_epi32(bits, rounds, bits, _mm512_set1_epi32(0x8000)));
+  }
   BEARING_TILE_CODE static Floats cut(Floats x) {
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), upper()));
   }

@@ -162,15 +162,22 @@ BEARING_TILE_CODE inline typename Lanes::Floats narrow(float* to, typename Lanes
   return Lanes::add(Lanes::cut(first), Lanes::cut(second));
 }
 
+/// Where scores are multiplied by their scale: before, where there is a bias; as the maximum is subtracted, in one
+/// rounding; or in one of its own, as the maximum was, where a unit in its last place is worth much.
+enum class Scaled { before, fused, apart };
+constexpr float large_maximum = 0x1p20f;
+
 /// The weights of row i, 2^(score − max), and the sums of each lane; of one piece, also as they were rounded.
-template <class Lanes, bool biased, int pieces>
+template <class Lanes, Scaled scaled, int pieces>
 BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, float* sums, float* rounded_sums) {
   const float* s = strip.s + i * scores_stride(pieces);
   float* to = strip.s + i * scores_stride(pieces);
   const auto scale = Lanes::all(strip.block.scale), minus_max = Lanes::all(-max);
   const auto weight = [&](const float* at) BEARING_TILE_CODE {
     const auto x = Lanes::load(at);
-    return power_of_two<Lanes, pieces>(biased ? Lanes::add(x, minus_max) : Lanes::multiply_add(x, scale, minus_max));
+    if constexpr (scaled == Scaled::before) return power_of_two<Lanes, pieces>(Lanes::add(x, minus_max));
+    if constexpr (scaled == Scaled::fused) return power_of_two<Lanes, pieces>(Lanes::multiply_add(x, scale, minus_max));
+    return power_of_two<Lanes, pieces>(Lanes::add(Lanes::multiply(x, scale), minus_max));
   };
   auto sum = Lanes::all(0), rounded_sum = sum;
   for (Index j = 0; j < strip.item.cols; j += 32, s += scores_step(pieces), to += 16 * pieces) {
@@ -278,7 +285,16 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
       go_on(i + 1, strip_rows / 2);
     else
       go_on(strip_rows + 3 * (i + 1), 4 * strip_rows);
-    weigh_row<Lanes, biased, pieces>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
+    const auto weigh = [&]<Scaled scaled>() BEARING_TILE_CODE {
+      weigh_row<Lanes, scaled, pieces>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
+    };
+    if constexpr (biased) {
+      weigh.template operator()<Scaled::before>();
+    } else if (std::abs(rows.max[i]) < large_maximum) {
+      weigh.template operator()<Scaled::fused>();
+    } else {
+      weigh.template operator()<Scaled::apart>();
+    }
   }
   rows.add_sums(block, item);
   for (Index i = 0; i < strip_rows; ++i) {

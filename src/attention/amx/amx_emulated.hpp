@@ -82,6 +82,9 @@ class EmulatedTiles {
   TileRegister sums_[2][2], rows_[2], columns_[2];
 };
 
+/// The largest float that does not round to an infinite bfloat16.
+inline constexpr float largest_rounded = 0x1.fefffep127f;
+
 /// Sixteen floats, where numbers below the normal range are zero too.
 struct PlainLanes {
   struct Floats {
@@ -148,6 +151,11 @@ struct PlainLanes {
   static Floats add_half_unless_nan(const Floats& x) {
     const Floats more = add_half(x);
     return each([&](int l) { return std::isnan(x.lane[l]) ? x.lane[l] : more.lane[l]; });
+  }
+  /// What is so large that it would become infinite, and is no number, stays as it is.
+  static Floats add_half_in_range(const Floats& x) {
+    const Floats more = add_half(x);
+    return each([&](int l) { return std::abs(x.lane[l]) <= largest_rounded ? more.lane[l] : x.lane[l]; });
   }
   /// The upper half of each lane's bits, a bfloat16.
   static Floats cut(const Floats& x) {

@@ -5,11 +5,15 @@
 #include <bearing/view.hpp>
 #include <optional>
 
-// Softmax attention of bfloat16 on matrix tiles (AMX): products of 32 × 32 scores at a time, sums in float. Weights are
-// rounded to bfloat16 for their product with the values, which is divided by the sum of what was rounded: they sum to
-// one. The logarithm of the weights wants their sum as it was before.
+// Softmax attention on matrix tiles (AMX), which multiply numbers of bfloat16: products of 32 × 32 scores at a time,
+// sums in float.
 //
-// The backward has its five products on tiles too, with probabilities and gradients of scores as bfloat16.
+// Numbers of bfloat16 are one piece. Weights are rounded to bfloat16 for their product with the values, which is
+// divided by the sum of what was rounded: they sum to one. The logarithm of the weights wants their sum as it was
+// before. Floats are three pieces (amx_pieces-inl.hpp), and so are their weights: nothing is rounded to bfloat16.
+//
+// The backward has its five products on tiles too, with probabilities and gradients of scores as bfloat16, or in
+// pieces.
 //
 // A row's numbers depend on its own scores alone: blocks of columns lie on one grid, and what is hidden adds zeros.
 // Numbers below the normal range count as zero, as the instructions have it.

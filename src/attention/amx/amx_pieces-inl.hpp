@@ -27,9 +27,9 @@ struct Pieces {
     }
     of[float_pieces - 1] = x;
   }
-  /// Of numbers that may be any NaN.
+  /// Of any numbers.
   BEARING_TILE_CODE explicit Pieces(typename Lanes::Floats x)
-      : Pieces(x, [](auto y) BEARING_TILE_CODE { return Lanes::add_half_unless_nan(y); }) {}
+      : Pieces(x, [](auto y) BEARING_TILE_CODE { return Lanes::add_half_in_range(y); }) {}
 };
 
 /// Both numbers of a lane side by side; a piece is `step` floats after the one before.

@@ -88,6 +88,31 @@ TEST(AmxPieces, WhatLiesWhereNobodyLooksDoesNotMatter) {
   });
 }
 
+TEST(AmxPieces, LargeNumbersStayNumbers) {
+  // One key is so large that all queries look at it, or away from it; one value is the largest number that there is.
+  test::Random random(5);
+  std::vector<float> q(40 * 32), k(70 * 32), v(70 * 32), out(q.size()), wanted(q.size());
+  for (auto* numbers : {&q, &k, &v}) {
+    for (float& x : *numbers) x = static_cast<float>(random.uniform(-1, 1));
+  }
+  for (Index d = 0; d < 32; ++d) k[static_cast<std::size_t>(20 * 32 + d)] *= 1e30f;
+  v[20 * 32 + 3] = std::numeric_limits<float>::max();
+  const auto run = [&](const amx::Kernels* kernels, std::vector<float>& to) {
+    const Forced forced(kernels);
+    const auto rows = [](const std::vector<float>& x, Index n) { return bhtd(x.data(), 1, 1, n, 32); };
+    attention<float>({rows(q, 40), rows(k, 70), rows(v, 70)}, bhtd(to.data(), 1, 1, 40, 32), {}, {},
+                     {.mask = Mask::none});
+  };
+  run(nullptr, wanted);
+  run(&amx::emulated, out);
+  Index alone = 0;
+  for (std::size_t x = 0; x < out.size(); ++x) {
+    ASSERT_NEAR(out[x] / std::max(1.0f, wanted[x]), wanted[x] / std::max(1.0f, wanted[x]), 2e-6) << x;
+    alone += wanted[x] == std::numeric_limits<float>::max() ? 1 : 0;
+  }
+  EXPECT_GT(alone, 5);
+}
+
 TEST(AmxPieces, AnyExecutorGivesTheSameBits) {
   AttentionCase c = tiles_case(330, 330);  // more than a block of queries
   c.options.mask = Mask::causal;

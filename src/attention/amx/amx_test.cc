@@ -306,7 +306,8 @@ TEST(AmxTest, PiecesOfFloatsAddUpToThem) {
       for (float& x : from) {
         x = static_cast<float>(std::ldexp(random.uniform(-2, 2), static_cast<int>(random.uniform(-80, 100))));
       }
-      from[0] = std::bit_cast<float>(0xFFFFFFFFu), from[1] = 0x1.fep127f, from[2] = -0x1.ffffffep-1f;
+      from[0] = std::bit_cast<float>(0xFFFFFFFFu), from[1] = std::numeric_limits<float>::max(),
+      from[2] = -0x1.fffffep-1f, from[3] = 0x1.ffp127f;
       const std::size_t size = at(padded(rows) * dim * float_pieces);
       std::vector<Bfloat16> queries(size), keys(size), values(size), turned(size);
       each.kernels.split_queries({rows, dim, from.data(), stride, queries.data()});
