@@ -11,8 +11,7 @@
 #include <immintrin.h>
 
 #define BEARING_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")))
-#include "attention/amx/amx_block-inl.hpp"
-#include "attention/amx/amx_grads-inl.hpp"
+#include "attention/amx/amx_kernels-inl.hpp"
 #include "simd/denormals.hpp"
 
 namespace bearing::attend::amx {
@@ -194,12 +193,8 @@ struct SlowTiles : EmulatedTiles {};
 
 }  // namespace
 
-const Kernels machine = {attend<AmxTiles, Avx512Lanes>, split_queries<Avx512Lanes>, split_keys<Avx512Lanes>,
-                         split_values<Avx512Lanes>,     split_turned<Avx512Lanes>,  multiply<AmxTiles>,
-                         narrow<Avx512Lanes>,           scale<Avx512Lanes>};
-const Kernels emulated_avx512 = {
-    attend<SlowTiles, Avx512Lanes>, split_queries<Avx512Lanes>, split_keys<Avx512Lanes>, split_values<Avx512Lanes>,
-    split_turned<Avx512Lanes>,      multiply<SlowTiles>,        narrow<Avx512Lanes>,     scale<Avx512Lanes>};
+const Kernels machine = kernels_of<AmxTiles, Avx512Lanes>;
+const Kernels emulated_avx512 = kernels_of<SlowTiles, Avx512Lanes>;
 
 }  // namespace bearing::attend::amx
 

@@ -17,7 +17,9 @@
 // Tile products run beside vector code, so both are in flight at once: while the weights of a block are computed row by
 // row, the values' product of the block before and the scores of the one after are issued between the rows. Two buffers
 // of scores take turns, and weights take the place of their scores. A processor with AMX does vector operations on one
-// port in place of two while a product of tiles waits, so the products go to the first half of the rows.
+// port in place of two while a product of tiles waits, so the products go to the first half of the rows. In pieces they
+// take longer than all that vectors do: they go to all rows, and a quarter of them to the search for the largest
+// scores.
 
 namespace bearing::attend::amx {
 
@@ -48,7 +50,8 @@ class Walk {
   }
 
  private:
-  static constexpr Index chunk_cols = 512;  // keys and values of 256 KiB at 128 features, a piece of each number
+  static constexpr Index chunk_cols =
+      512;  // at 128 features 256 KiB of keys and values, in pieces 768: of a second cache of 2 MiB
 
   void open() {
     Index first = std::numeric_limits<Index>::max(), end = 0;

@@ -31,7 +31,7 @@ float log2_scale(const AttentionCall<float>& call) { return call.scale * std::nu
 bool AmxForward::serves(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
   if (amx::kernels() == nullptr || plan.tiled || call.options.soft_cap > 0) return false;
-  if (call.value_rows.size > 0) return false;  // turned values would be rounded to bfloat16 once more
+  if (call.value_rows.size > 0) return false;  // one piece would round turned values once more
   for (Index b = 0; b < call.problem.batch; ++b) {
     if (plan.visibility.holes(b)) return false;
   }
@@ -43,9 +43,11 @@ int AmxForward::pieces_of(const AttentionPlan<float>& plan) {
 }
 
 /// In pieces keys are half again as large as floats, and those of a long sequence come from the third cache: more
-/// queries meet them each time.
+/// queries meet them each time, if what is kept of these stays below a MiB.
 Index AmxForward::block_rows(const AttentionPlan<float>& plan) {
-  return pieces_of(plan) == 1 ? plan.extents.rows : std::min<Index>(plan.call.problem.q_len, 320);
+  const Problem& problem = plan.call.problem;
+  const bool wide = std::max({problem.dim, problem.value_dim, plan.call.in_dim}) > 128;
+  return pieces_of(plan) == 1 || wide ? plan.extents.rows : std::min<Index>(problem.q_len, 320);
 }
 
 AmxForward::AmxForward(const AttentionPlan<float>& plan)

@@ -28,7 +28,7 @@ BEARING_TILE_CODE void multiply(const TileProduct& of) {
   of.pieces == 1 ? multiply_in<1, Tiles>(of) : multiply_in<float_pieces, Tiles>(of);
 }
 
-/// A number rounded to bfloat16, as Pieces has it.
+/// Sixteen numbers rounded to bfloat16, each in the upper half of its lane, as Pieces has them.
 template <class Lanes>
 struct Rounded {
   typename Lanes::Floats of;

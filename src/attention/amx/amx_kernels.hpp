@@ -76,7 +76,7 @@ struct Block {
   /// log2, so that a change rescales by a power of two exactly.
   float *max = nullptr, *sum = nullptr;
   float* rounded_sum = nullptr;  ///< [padded(rows)] of the weights as bfloat16, 0 before the first columns; one piece
-  float* out = nullptr;          ///< [padded(rows), value_dim] 0 before the first columns; not divided by rounded_sum
+  float* out = nullptr;          ///< [padded(rows), value_dim] 0 before the first columns; not divided by the sum
   float* scratch = nullptr;      ///< [scratch_size]
 };
 

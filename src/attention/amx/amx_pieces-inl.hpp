@@ -6,7 +6,8 @@
 
 // A float as the sum of three numbers of bfloat16: the nearest to it, the nearest to the rest, and the rest. 24 bits
 // are three times eight, so nothing is lost, except what lies below the normal range. A product of two floats is six
-// products of pieces then; the three that are left out are below 2^-26 of it.
+// products of pieces then. The three that are left out are below 2^-24 of it together, as much as one rounding of float
+// may be.
 //
 // Over the Lanes of amx_tiles-inl.hpp.
 
@@ -41,18 +42,28 @@ BEARING_TILE_CODE inline void store_pairs(const Pieces<Lanes>& low, const Pieces
   }
 }
 
+/// Sixteen numbers of row i from feature d on; zeros where there is no row.
+template <class Lanes>
+BEARING_TILE_CODE inline Pieces<Lanes> pieces_at(const Splitting& of, Index i, Index d) {
+  return Pieces<Lanes>(i < of.rows ? Lanes::load(of.from + i * of.stride + d) : Lanes::all(0));
+}
+
+/// to [pieces, 16, 16, 2]: sixteen features from d on of 32 rows from `first` on, rows i and i + 16 side by side.
+template <class Lanes>
+BEARING_TILE_CODE inline void split_row_pairs(const Splitting& of, Index first, Index d, float* to) {
+  for (Index pair = 0; pair < 16; ++pair) {
+    store_pairs(pieces_at<Lanes>(of, first + pair, d), pieces_at<Lanes>(of, first + 16 + pair, d), to + 16 * pair, 256);
+  }
+}
+
 /// to [padded(rows), dim / 32, pieces, 16, 2]
 template <class Lanes>
 BEARING_TILE_CODE void split_queries(const Splitting& of) {
   [[maybe_unused]] const typename Lanes::Environment environment;
   auto* to = reinterpret_cast<float*>(of.to);
   for (Index i = 0; i < padded(of.rows); ++i) {
-    const float* from = of.from + i * of.stride;
     for (Index d = 0; d < of.dim; d += 32, to += 16 * float_pieces) {
-      const auto number = [&](Index at) BEARING_TILE_CODE {
-        return Pieces<Lanes>(i < of.rows ? Lanes::load(from + at) : Lanes::all(0));
-      };
-      store_pairs<Lanes>(number(d), number(d + 16), to, 16);
+      store_pairs(pieces_at<Lanes>(of, i, d), pieces_at<Lanes>(of, i, d + 16), to, 16);
     }
   }
 }
@@ -66,11 +77,7 @@ BEARING_TILE_CODE void split_keys(const Splitting& of) {
   for (Index first = 0; first < padded(of.rows); first += 16) {
     for (Index d = 0; d < of.dim; d += 32) {
       for (Index j = 0; j < 16; ++j) {
-        const float* from = of.from + (first + j) * of.stride + d;
-        const auto number = [&](Index at) BEARING_TILE_CODE {
-          return Pieces<Lanes>(first + j < of.rows ? Lanes::load(from + at) : Lanes::all(0));
-        };
-        store_pairs<Lanes>(number(0), number(16), turned[0][j], 256);
+        store_pairs(pieces_at<Lanes>(of, first + j, d), pieces_at<Lanes>(of, first + j, d + 16), turned[0][j], 256);
       }
       for (int piece = 0; piece < float_pieces; ++piece, to += 256) Lanes::transpose(turned[piece], to, 16);
     }
@@ -83,14 +90,7 @@ BEARING_TILE_CODE void split_values(const Splitting& of) {
   [[maybe_unused]] const typename Lanes::Environment environment;
   auto* to = reinterpret_cast<float*>(of.to);
   for (Index first = 0; first < padded(of.rows); first += 32) {
-    for (Index d = 0; d < of.dim; d += 16, to += 256 * float_pieces) {
-      for (Index pair = 0; pair < 16; ++pair) {
-        const auto number = [&](Index j) BEARING_TILE_CODE {
-          return Pieces<Lanes>(j < of.rows ? Lanes::load(of.from + j * of.stride + d) : Lanes::all(0));
-        };
-        store_pairs<Lanes>(number(first + pair), number(first + 16 + pair), to + 16 * pair, 256);
-      }
-    }
+    for (Index d = 0; d < of.dim; d += 16, to += 256 * float_pieces) split_row_pairs<Lanes>(of, first, d, to);
   }
 }
 
@@ -99,17 +99,12 @@ template <class Lanes>
 BEARING_TILE_CODE void split_turned(const Splitting& of) {
   [[maybe_unused]] const typename Lanes::Environment environment;
   const Index stride = padded(of.rows) / 2 * float_pieces;  // of pairs
-  alignas(64) float turned[float_pieces][16][16];
+  alignas(64) float pairs[float_pieces][16][16];
   for (Index first = 0; first < padded(of.rows); first += 32) {
     for (Index d = 0; d < of.dim; d += 16) {
-      for (Index pair = 0; pair < 16; ++pair) {
-        const auto number = [&](Index i) BEARING_TILE_CODE {
-          return Pieces<Lanes>(i < of.rows ? Lanes::load(of.from + i * of.stride + d) : Lanes::all(0));
-        };
-        store_pairs<Lanes>(number(first + pair), number(first + 16 + pair), turned[0][pair], 256);
-      }
+      split_row_pairs<Lanes>(of, first, d, pairs[0][0]);
       float* to = reinterpret_cast<float*>(of.to) + d * stride + first / 2 * float_pieces;
-      for (int piece = 0; piece < float_pieces; ++piece) Lanes::transpose(turned[piece], to + 16 * piece, stride);
+      for (int piece = 0; piece < float_pieces; ++piece) Lanes::transpose(pairs[piece], to + 16 * piece, stride);
     }
   }
 }

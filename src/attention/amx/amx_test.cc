@@ -158,7 +158,7 @@ void expect_same_bits(const Result& a, const Result& b) {
 /// or the bias. The mean of values in [−1, 1] with such weights is off by what these factors deviate from their own
 /// mean, on the mean: at most ε, over 1 − ε; and float's sums over `cols` products, of values and of weights, and the
 /// vectors' own, by cols·2^-24 each.
-/// In pieces the polynomial is off by 8.3e-8, no weight is rounded, and 2^-26 of each product is left out twice.
+/// In pieces the polynomial is off by 8.3e-8, no weight is rounded, and below 2^-24 of each product is left out.
 /// The sum is of weights before they are rounded: it is off by a factor 1 + η at most, η their ε without 2^-8 and
 /// cols·2^-24 for float's sum; its logarithm by −log2(1 − η).
 void expect_exact(const Head& head, const Result& r) {
@@ -184,7 +184,7 @@ void expect_exact(const Head& head, const Result& r) {
       for (Index d = 0; d < head.value_dim; ++d) EXPECT_EQ(out[d], 0);
       continue;
     }
-    const double exponent = (static_cast<double>(head.dim) / 2 + 8) * products + 5 * (size + 1);
+    const double exponent = (static_cast<double>(head.dim) / 2 + 9) * products + 5 * (size + 1);
     const bool in_pieces = head.pieces > 1;
     const double unrounded = (in_pieces ? 8.3e-8 + 6 * 0x1p-24 : 7.5e-5) + std::log(2) * exponent * 0x1p-24;
     const double weight = (in_pieces ? 0 : 0x1p-8) + unrounded;

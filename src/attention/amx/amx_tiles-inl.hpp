@@ -1,14 +1,15 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <iterator>
 
 #include "attention/amx/amx_kernels.hpp"
 
 // Products of matrices in tiles. All that is done with tiles is written over two policies. Tiles: sums of 32 × 32
-// products that stay in place while products are added,
+// products that stay in place while products are added, and a register for each half of the rows and of the columns,
 //
-//     zero()   load(c, stride)   store(c, stride)   rows(a, stride)   columns(b, to_next)   multiply()
+//     zero()   load(c, stride)   store(c, stride)   row<half>(a, stride)   column<half>(b)   multiply<row, column>()
 //
 // Lanes: vectors of sixteen floats (see PlainLanes in amx_emulated.hpp).
 //
@@ -63,12 +64,14 @@ struct Operands {
         b(p.b + 2 * group * p.b_column + step * p.b_depth) {}
 };
 
-/// Multiplies a pair and loads what the next one takes, as soon as its register is free.
+/// Multiplies a pair and loads what the next one takes. A load waits for the last product that reads its register, so
+/// it stands right behind that product, in the middle of the others.
 template <int pieces, int index, class Tiles>
 BEARING_TILE_CODE inline void multiply_pair(Tiles& tiles, const Product& p, const Operands<pieces>& at,
                                             const Operands<pieces>& next) {
   constexpr int count = static_cast<int>(std::size(Pairs<pieces>::order)), following = (index + 1) % count;
   constexpr Pair pair = Pairs<pieces>::order[index], then = Pairs<pieces>::order[following];
+  static_assert(following == 0 || pair.a == then.a || pair.b == then.b);
   const Operands<pieces>& from = following == 0 ? next : at;
   const std::uint16_t* a = from.a + 32 * then.a;
   const Bfloat16* b = from.b + tile_size * then.b;
