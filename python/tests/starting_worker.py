@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -126,7 +127,9 @@ def main() -> None:
     dist.all_gather_object(whole, found)
     if rank == 0:
         Path(sys.argv[1]).write_text(json.dumps({name: [one[name] for one in whole] for name in found}))
+    dist.barrier()  # nobody leaves while another still waits for it
     dist.destroy_process_group()
+    os._exit(0)  # threads of PyTorch may still run, and destructors at exit would abort the process
 
 
 if __name__ == "__main__":
