@@ -99,6 +99,19 @@ struct Avx512Lanes {
   BEARING_TILE_CODE static Floats where(std::uint16_t seen, Floats a, Floats b) {
     return _mm512_mask_blend_ps(seen, b, a);
   }
+  BEARING_TILE_CODE static std::uint16_t marked(std::uint16_t seen, const char* marks) {
+    const __m128i bytes = _mm_maskz_loadu_epi8(seen, marks);
+    return _mm_test_epi8_mask(bytes, bytes);
+  }
+  BEARING_TILE_CODE static Floats finite(Floats x) {
+    constexpr float most = std::numeric_limits<float>::max();
+    return _mm512_min_ps(all(most), _mm512_max_ps(all(-most), x));  // which give x where it is a NaN
+  }
+  BEARING_TILE_CODE static Floats special_of(Floats from, Floats x) {
+    // What VFIXUPIMMPS does for each kind of number, four bits each: NaNs become the quiet one (3), infinities stay (4
+    // and 5), all others leave x (0).
+    return _mm512_fixupimm_ps(x, from, _mm512_set1_epi32(0x0054'0033), 0);
+  }
   BEARING_TILE_CODE static Floats fraction(Floats x) {
     return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
   }

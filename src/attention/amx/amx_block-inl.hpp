@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <numbers>
 #include <utility>
 
 #include "attention/amx/amx_pieces-inl.hpp"
@@ -115,8 +116,16 @@ struct Strip {
             std::min(block.row_end[row], block.end) - item.first};
   }
   /// Of row i, from the item's first column on.
-  const float* bias(Index i) const { return block.bias + (item.first - std::min(item.row + i, block.rows - 1)); }
+  const float* bias(Index i) const { return block.bias.from + item.first + last(i) * block.bias.stride; }
+  const char* seen(Index i) const { return block.seen + item.first + last(i) * block.seen_stride; }
+
+ private:
+  /// The block's row, or its last one.
+  Index last(Index i) const { return std::min(item.row + i, block.rows - 1); }
 };
+
+/// Which columns of an item its rows see: all, a run of each row, those that are marked, or those of both.
+enum class Sight { all, runs, marks, marks_in_runs };
 
 /// One bit for each of sixteen columns from j on that lies in [first, end).
 inline std::uint16_t visible(Columns sees, Index j) {
@@ -124,32 +133,54 @@ inline std::uint16_t visible(Columns sees, Index j) {
   return static_cast<std::uint16_t>(below(sees.end) & ~below(sees.first));
 }
 
-/// What the scores at s, from column j on, become before their maximum is taken, with their scale in them where there
-/// is a bias; without bias and hidden columns they stay as they are. Whether others hide something changes no bit of
-/// them.
-template <class Lanes, bool biased, bool edges>
-BEARING_TILE_CODE inline typename Lanes::Floats score(float* s, const float* bias, Columns sees, float scale, Index j) {
-  auto x = Lanes::load(s);
-  const std::uint16_t seen = edges ? visible(sees, j) : std::uint16_t{0xFFFF};
-  if constexpr (biased) {
-    const auto more = edges ? Lanes::load(seen, bias + j) : Lanes::load(bias + j);
-    x = Lanes::multiply_add(x, Lanes::all(scale), more);
+/// What row i adds to its scores, and which of them it sees.
+template <class Lanes, Bias::By by, Sight sight>
+struct RowScores {
+  static constexpr bool in_runs = sight == Sight::runs || sight == Sight::marks_in_runs;
+  static constexpr bool marked = sight == Sight::marks || sight == Sight::marks_in_runs;
+
+  const float* bias;
+  const char* marks;
+  Columns run;
+  float scale;
+
+  RowScores(const Strip& strip, Index i) : bias(), marks(), scale(strip.block.scale) {
+    if constexpr (by != Bias::By::none) bias = strip.bias(i);
+    if constexpr (in_runs) run = strip.columns(i);
+    if constexpr (marked) marks = strip.seen(i);
   }
-  if constexpr (edges) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
-  if constexpr (biased || edges) Lanes::store(s, x);
-  return x;
-}
+
+  /// What the scores at s, from column j on, become before their maximum is taken, with their scale in them where there
+  /// is a bias; without bias and hidden columns they stay as they are. Whether others hide something changes no bit of
+  /// them.
+  BEARING_TILE_CODE typename Lanes::Floats operator()(float* s, Index j) const {
+    auto x = Lanes::load(s);
+    std::uint16_t seen = in_runs ? visible(run, j) : std::uint16_t{0xFFFF};
+    if constexpr (marked) seen = Lanes::marked(seen, marks + j);
+    if constexpr (by != Bias::By::none) {
+      const auto more = sight == Sight::all ? Lanes::load(bias + j) : Lanes::load(seen, bias + j);
+      if constexpr (by == Bias::By::distance) {
+        x = Lanes::multiply_add(x, Lanes::all(scale), more);
+      } else {
+        const auto log2_more = Lanes::multiply(more, Lanes::all(std::numbers::log2e_v<float>));
+        x = Lanes::special_of(more, Lanes::finite(Lanes::multiply_add(x, Lanes::all(scale), log2_more)));
+      }
+    }
+    if constexpr (sight != Sight::all) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
+    if constexpr (by != Bias::By::none || sight != Sight::all) Lanes::store(s, x);
+    return x;
+  }
+};
 
 /// The largest of each lane of row i.
-template <class Lanes, bool biased, bool edges, int pieces>
+template <class Lanes, int pieces, Bias::By by, Sight sight>
 BEARING_TILE_CODE inline void find_largest(const Strip& strip, Index i, float* largest) {
   float* s = strip.s + i * scores_stride(pieces);
-  const float* bias = biased ? strip.bias(i) : nullptr;
-  const Columns sees = edges ? strip.columns(i) : Columns{};
+  const RowScores<Lanes, by, sight> scores(strip, i);
   auto top = Lanes::all(-std::numeric_limits<float>::infinity()), other = top;
   for (Index j = 0; j < strip.item.cols; j += 32, s += scores_step(pieces)) {
-    top = Lanes::max(top, score<Lanes, biased, edges>(s, bias, sees, strip.block.scale, j));
-    other = Lanes::max(other, score<Lanes, biased, edges>(s + 16, bias, sees, strip.block.scale, j + 16));
+    top = Lanes::max(top, scores(s, j));
+    other = Lanes::max(other, scores(s + 16, j + 16));
   }
   Lanes::store(largest, Lanes::max(top, other));
 }
@@ -266,10 +297,11 @@ inline Product values_product(const Block& block, const Item& item, const float*
 }
 
 /// The weights of an item, with `before` and then `after` issued between its rows.
-template <int pieces, class Tiles, class Lanes, bool biased, bool edges>
+template <int pieces, class Tiles, class Lanes, Bias::By by, Sight sight>
 BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
   const Block& block = strip.block;
   const Item& item = strip.item;
+  constexpr bool biased = by != Bias::By::none;
   StripRows<Lanes> rows;
   const Index steps = before.steps<pieces>() + after.steps<pieces>();
   Index done = 0;
@@ -280,7 +312,7 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
   };
   for (Index i = 0; i < strip_rows; ++i) {
     if (pieces > 1) go_on(i + 1, 4 * strip_rows);
-    find_largest<Lanes, biased, edges, pieces>(strip, i, rows.lanes[i]);
+    find_largest<Lanes, pieces, by, sight>(strip, i, rows.lanes[i]);
   }
   rows.find_max(block, item, biased ? 1 : block.scale);
   for (Index i = 0; i < strip_rows; ++i) {
@@ -311,12 +343,25 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
 
 template <int pieces, class Tiles, class Lanes>
 BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
-  const bool biased = strip.block.bias != nullptr;
-  if (strip.edges)
-    return biased ? weigh<pieces, Tiles, Lanes, true, true>(tiles, strip, before, after)
-                  : weigh<pieces, Tiles, Lanes, false, true>(tiles, strip, before, after);
-  return biased ? weigh<pieces, Tiles, Lanes, true, false>(tiles, strip, before, after)
-                : weigh<pieces, Tiles, Lanes, false, false>(tiles, strip, before, after);
+  const auto sight = [&]<Bias::By by>() BEARING_TILE_CODE {
+    if (strip.block.seen != nullptr && strip.edges) {
+      weigh<pieces, Tiles, Lanes, by, Sight::marks_in_runs>(tiles, strip, before, after);
+    } else if (strip.block.seen != nullptr) {
+      weigh<pieces, Tiles, Lanes, by, Sight::marks>(tiles, strip, before, after);
+    } else if (strip.edges) {
+      weigh<pieces, Tiles, Lanes, by, Sight::runs>(tiles, strip, before, after);
+    } else {
+      weigh<pieces, Tiles, Lanes, by, Sight::all>(tiles, strip, before, after);
+    }
+  };
+  switch (strip.block.bias.by) {
+    case Bias::By::none:
+      return sight.template operator()<Bias::By::none>();
+    case Bias::By::distance:
+      return sight.template operator()<Bias::By::distance>();
+    case Bias::By::element:
+      return sight.template operator()<Bias::By::element>();
+  }
 }
 
 template <int pieces, class Tiles, class Lanes>

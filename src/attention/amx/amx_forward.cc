@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 #include <numbers>
 
@@ -26,14 +28,41 @@ void as_stored(const HeadRows<float>& rows, Index b, Index h, Index j, const F& 
 
 float log2_scale(const AttentionCall<float>& call) { return call.scale * std::numbers::log2e_v<float>; }
 
+/// What terms and masks work out at once: columns start at a whole block of the kernel, and stay in the second cache
+/// beside keys and values while the rows pass by.
+constexpr TileExtents most_tile = {3 * amx::strip_rows, 512};
+constexpr Index grid = amx::block_cols(1);
+
+bool looks_at_rows(const Term<float>& term) {
+  return term.add_scores != nullptr && term.put_scores == nullptr && term.matrix == nullptr;
+}
+
+/// What is marked of a run, without what is not at both of its ends.
+Columns marked(const char* marks, Columns run) {
+  const auto any = [](const char* at) {
+    std::uint64_t eight;
+    std::memcpy(&eight, at, sizeof eight);
+    return eight != 0;
+  };
+  while (run.end - run.first >= 8 && !any(marks + run.first)) run.first += 8;
+  while (!run.empty() && marks[run.first] == 0) ++run.first;
+  while (run.end - run.first >= 8 && !any(marks + run.end - 8)) run.end -= 8;
+  while (!run.empty() && marks[run.end - 1] == 0) --run.end;
+  return run;
+}
+
+bool any_looks_at_rows(const AttentionPlan<float>& plan) {
+  return plan.tiled && std::any_of(plan.call.acting.begin(), plan.call.acting.end(), looks_at_rows);
+}
+
 }  // namespace
 
 bool AmxForward::serves(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
-  if (amx::kernels() == nullptr || plan.tiled || call.options.soft_cap > 0) return false;
+  if (amx::kernels() == nullptr || call.whole_rows || call.options.soft_cap > 0) return false;
   if (call.value_rows.size > 0) return false;  // one piece would round turned values once more
-  for (Index b = 0; b < call.problem.batch; ++b) {
-    if (plan.visibility.holes(b)) return false;
+  for (const Term<float>& term : call.acting) {
+    if (term.add_values != nullptr) return false;
   }
   return call.problem.q_len >= least_queries && amx::usable(call.problem.dim, call.problem.value_dim, log2_scale(call));
 }
@@ -47,7 +76,8 @@ int AmxForward::pieces_of(const AttentionPlan<float>& plan) {
 Index AmxForward::block_rows(const AttentionPlan<float>& plan) {
   const Problem& problem = plan.call.problem;
   const bool wide = std::max({problem.dim, problem.value_dim, plan.call.in_dim}) > 128;
-  return pieces_of(plan) == 1 || wide ? plan.extents.rows : std::min<Index>(problem.q_len, 320);
+  const Index most = pieces_of(plan) == 1 || wide ? 192 : plan.tiled ? 288 : 320;
+  return std::min(problem.q_len, most);
 }
 
 AmxForward::AmxForward(const AttentionPlan<float>& plan)
@@ -60,6 +90,9 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
       query_turner_(plan.call.rows, *plan.call.q_turned_at, Side::query, plan.extents.rows, plan.call.in_dim),
       key_turner_(plan.call.rows, *plan.call.k_turned_at, Side::key, pack_cols, plan.call.in_dim),
       diagonals_(plan),
+      tiles_(plan.tiled ? plan.call.acting : TermList<float>{}, plan.call.problem,
+             plan.tiled ? most_tile : TileExtents{0, 0}, ScoreRoom::own, RowRoom::none,
+             any_looks_at_rows(plan) ? RowRoom::own : RowRoom::none),
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;
   const Index rows = plan.extents.rows, columns = amx::padded(problem.k_len);
@@ -71,47 +104,55 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
   const Index at_once = std::max(rows, pack_cols);
   loaded_.resize(size(at_once * std::max(plan.call.in_dim, problem.value_dim)));
   if (query_turner_.turns()) turned_.resize(size(at_once * problem.dim));
-  if (plan.call.acting.size > 0 && problem.k_len > 0) bias_.resize(size(problem.q_len + problem.k_len - 1));
+  q_rows_.resize(size_if(any_looks_at_rows(plan), rows * problem.dim));
+  bool diagonals = false, marks = false;
+  for (Index b = 0; b < problem.batch; ++b) {
+    diagonals = diagonals || (plan.by_diagonal(b) && plan.call.acting.size > 0 && problem.k_len > 0);
+    marks = marks || (plan.visibility.holes(b) && plan.visibility.marks_at(b, 0, 0).of == nullptr);
+  }
+  bias_.resize(size_if(diagonals, problem.q_len + problem.k_len - 1));
+  seen_.resize(size_if(marks, rows * most_tile.cols));
   for (auto* each : {&max_, &sum_, &rounded_sum_}) each->resize(size(amx::padded(rows)));
-  row_first_.resize(size(rows)), row_end_.resize(size(rows));
+  sees_.resize(size(rows)), row_first_.resize(size(rows)), row_end_.resize(size(rows));
   ready_.resize(size(pieces(problem.k_len, pack_cols)));
 }
 
 FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   const Problem& problem = plan_->call.problem;
   const Index rows = std::min(plan_->extents.rows, problem.q_len - row);
+  row_ = row;
   open_head(b, h);
-  open_queries(b, h, row, rows);
-  begin(h);
+  open_queries(rows);
+  begin();
   Columns all;
   for (Index i = 0; i < rows; ++i) {
-    const Columns sees = plan_->visibility.of(b, row + i);
-    row_first_[size(i)] = sees.first, row_end_[size(i)] = sees.end;
-    all.reach_over(sees);
+    sees_[size(i)] = plan_->visibility.of(b, row + i);
+    all.reach_over(sees_[size(i)]);
   }
-  if (!all.empty()) {
-    ready(all);
-    pack_.kernels->attend({.pieces = pack_.pieces,
-                           .rows = rows,
-                           .first = all.first,
-                           .end = all.end,
-                           .dim = problem.dim,
-                           .value_dim = problem.value_dim,
-                           .q = q_.data(),
-                           .keys = packed_keys_.data(),
-                           .values = packed_values_.data(),
-                           .row_first = row_first_.data(),
-                           .row_end = row_end_.data(),
-                           .scale = log2_scale_,
-                           .bias = bias_.empty() ? nullptr : bias_.data() + problem.q_len - 1 - row,
-                           .max = max_.data(),
-                           .sum = sum_.data(),
-                           .rounded_sum = rounded_sum_.data(),
-                           .out = out_.data(),
-                           .scratch = scratch_.data()});
-  }
+  if (!all.empty()) by_tile() ? meet_by_tile(rows, all) : meet_at_once(rows, all);
   const float* divisor = pack_.pieces == 1 ? rounded_sum_.data() : sum_.data();
-  return {b, h, row, rows, out_.data(), divisor, max_.data(), sum_.data(), std::numbers::ln2_v<float>};
+  constexpr float most = std::numeric_limits<float>::max();
+  for (float& max : max_) max = std::abs(max) < most ? max * std::numbers::ln2_v<float> : max;  // as in_log2() has it
+  return {b, h, row, rows, out_.data(), divisor, max_.data(), sum_.data(), 1};
+}
+
+void AmxForward::meet_at_once(Index rows, Columns all) {
+  ready(all);
+  meet(0, rows, {0, all.end});
+}
+
+/// Terms write what they add into room that holds a part of the block's rows.
+void AmxForward::meet_by_tile(Index rows, Columns all) {
+  Index stride;
+  const Tile<float> any{.batch = b_, .head = h_, .row = row_};
+  const bool written = !plan_->by_diagonal(b_) && tiles_.lies_at(plan_->call.acting, any, stride) == nullptr;
+  const Index at_once = written ? most_tile.rows : rows;
+  for (Index col = all.first / most_tile.cols * most_tile.cols; col < all.end; col += most_tile.cols) {
+    const Columns cols{col, std::min(col + most_tile.cols, all.end)};
+    ready(common(cols, all));
+    if (!q_rows_.empty()) load_keys(cols, tiles_.k_rows());
+    for (Index i = 0; i < rows; i += at_once) meet(i, std::min(at_once, rows - i), cols);
+  }
 }
 
 void AmxForward::open_head(Index b, Index h) {
@@ -119,36 +160,33 @@ void AmxForward::open_head(Index b, Index h) {
   if (b == b_ && h == h_) return;
   if (b != b_ || h / group != h_ / group) std::fill(ready_.begin(), ready_.end(), 0);
   b_ = b, h_ = h;
-  hidden_.open(b, h / group);
-  if (bias_.empty()) return;
+  hidden_.open(b, kv_head());
+  if (bias_.empty() || !plan_->by_diagonal(b)) return;
   diagonals_.open(b, h);
   const float* natural = diagonals_.at(plan_->call.problem.q_len - 1, 0);
-  for (std::size_t x = 0; x < bias_.size(); ++x) {
-    const float bias = natural[x] * std::numbers::log2e_v<float>;
-    bias_[x] = std::isnan(bias) ? std::numeric_limits<float>::quiet_NaN() : bias;
-  }
+  std::transform(natural, natural + bias_.size(), bias_.begin(), amx::in_log2);
 }
 
-void AmxForward::open_queries(Index b, Index h, Index row, Index rows) {
-  const Index dim = plan_->call.problem.dim;
-  if (!query_turner_.turns() && as_packed(queries_)) {
-    as_stored(queries_, b, h, row,
+void AmxForward::open_queries(Index rows) {
+  const Index dim = plan_->call.problem.dim, in_dim = plan_->call.in_dim;
+  const bool turns = query_turner_.turns();
+  if (!turns && q_rows_.empty() && as_packed(queries_)) {
+    as_stored(queries_, b_, h_, row_,
               [&](const auto* from) { pack_.queries(rows, dim, from, queries_.row_stride(), q_.data()); });
     return;
   }
-  queries_.load(b, h, row, rows, loaded_.data());
-  if (query_turner_.turns()) {
-    query_turner_.turn(b, h, row, rows, loaded_.data(), plan_->call.in_dim, turned_.data());
-  }
-  pack_.queries(rows, dim, query_turner_.turns() ? turned_.data() : loaded_.data(), dim, q_.data());
+  std::vector<float>& made = !q_rows_.empty() ? q_rows_ : turns ? turned_ : loaded_;
+  queries_.load(b_, h_, row_, rows, turns ? loaded_.data() : made.data());
+  if (turns) query_turner_.turn(b_, h_, row_, rows, loaded_.data(), in_dim, made.data());
+  pack_.queries(rows, dim, made.data(), dim, q_.data());
 }
 
 /// A sink is a weight that is there before the first key, for a maximum that is a whole number.
-void AmxForward::begin(Index h) {
+void AmxForward::begin() {
   const auto& sinks = plan_->call.options.sinks.value;
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
-  if (sinks.data != nullptr && sinks(h) != max) {
-    const float logit = sinks(h) * std::numbers::log2e_v<float>;
+  if (sinks.data != nullptr && sinks(h_) != max) {
+    const float logit = amx::in_log2(sinks(h_));
     max = std::ceil(logit);
     sum = std::exp2(logit - max);
   }
@@ -156,6 +194,76 @@ void AmxForward::begin(Index h) {
   std::fill(sum_.begin(), sum_.end(), sum);
   std::fill(rounded_sum_.begin(), rounded_sum_.end(), sum);
   std::fill_n(out_.data(), out_.size(), 0.0f);
+}
+
+void AmxForward::meet(Index i, Index n, Columns cols) {
+  const Problem& problem = plan_->call.problem;
+  const Index origin = cols.first;
+  for (Index r = 0; r < n; ++r) {
+    const Columns sees = common(sees_[size(i + r)], cols);
+    row_first_[size(r)] = sees.first - origin, row_end_[size(r)] = sees.end - origin;
+  }
+  const Marks seen = plan_->visibility.holes(b_) ? marks(i, n, cols) : Marks();
+  const Columns all = cut_runs(n, seen);
+  if (all.empty()) return;
+  pack_.kernels->attend({.pieces = pack_.pieces,
+                         .rows = n,
+                         .first = all.first,
+                         .end = all.end,
+                         .dim = problem.dim,
+                         .value_dim = problem.value_dim,
+                         .q = q_.data() + pack_.room(i * problem.dim),
+                         .keys = packed_keys_.data() + pack_.room(amx::packed_at(origin, problem.dim)),
+                         .values = packed_values_.data() + pack_.room(amx::packed_at(origin, problem.value_dim)),
+                         .row_first = row_first_.data(),
+                         .row_end = row_end_.data(),
+                         .scale = log2_scale_,
+                         .bias = biases(i, n, origin, all),
+                         .seen = seen.of,
+                         .seen_stride = seen.stride,
+                         .max = max_.data() + i,
+                         .sum = sum_.data() + i,
+                         .rounded_sum = rounded_sum_.data() + i,
+                         .out = out_.data() + i * problem.value_dim,
+                         .scratch = scratch_.data()});
+}
+
+Marks AmxForward::marks(Index i, Index n, Columns cols) {
+  Marks marks = plan_->visibility.marks_at(b_, h_, row_ + i);
+  if (marks.of != nullptr) return {marks.of + cols.first, marks.stride};
+  plan_->visibility.mark_tile(b_, h_, row_ + i, n, cols, seen_.data(), most_tile.cols);
+  return {seen_.data(), most_tile.cols};
+}
+
+Columns AmxForward::cut_runs(Index n, const Marks& marks) {
+  Columns all;
+  for (Index r = 0; r < n; ++r) {
+    Columns run{row_first_[size(r)], row_end_[size(r)]};
+    if (marks.of != nullptr) run = marked(marks.of + r * marks.stride, run);
+    row_first_[size(r)] = run.first, row_end_[size(r)] = run.end;
+    all.reach_over(run);
+  }
+  return all;
+}
+
+amx::Bias AmxForward::biases(Index i, Index n, Index origin, Columns seen) {
+  const AttentionCall<float>& call = plan_->call;
+  if (call.acting.size == 0) return {};
+  if (plan_->by_diagonal(b_)) {
+    return {amx::Bias::By::distance, bias_.data() + call.problem.q_len - 1 - (row_ + i) + origin, -1};
+  }
+  const Index dim = call.problem.dim, first = seen.first / grid * grid;  // from the origin on
+  Tile<float> tile = tiles_.open(call.problem, b_, h_, row_ + i, origin + first);
+  tile.rows = n, tile.cols = seen.end - first;
+  tile.q = q_rows_.empty() ? nullptr : q_rows_.data() + i * dim, tile.q_stride = dim;
+  tile.k = q_rows_.empty() ? nullptr : tiles_.k_rows() + first * dim, tile.k_stride = dim;
+  tile.scale = call.scale;
+  Index stride = 0;
+  if (const float* matrix = tiles_.lies_at(call.acting, tile, stride)) {
+    return {amx::Bias::By::element, matrix - first, stride};
+  }
+  tiles_.write(call.acting, tile, tiles_.scores() + first, false);
+  return {amx::Bias::By::element, tiles_.scores(), tile.stride};
 }
 
 void AmxForward::ready(Columns cols) {
@@ -169,9 +277,20 @@ void AmxForward::ready(Columns cols) {
 bool AmxForward::packs_direct(const HeadRows<float>& rows, Index first, Index n) {
   bool direct = as_packed(rows) && !rows.paged();
   for (Index j = first; direct && hidden_.any() && j < first + n; ++j) {
-    direct = !(rows.wild(b_, h_ / plan_->call.group(), j) && hidden_(j));
+    direct = !(rows.wild(b_, kv_head(), j) && hidden_(j));
   }
   return direct;
+}
+
+void AmxForward::load_keys(Columns cols, float* to) {
+  const Index dim = plan_->call.problem.dim, in_dim = plan_->call.in_dim;
+  for (Index first = cols.first; first < cols.end; first += pack_cols, to += pack_cols * dim) {
+    const Index n = std::min(pack_cols, cols.end - first);
+    float* in = key_turner_.turns() ? loaded_.data() : to;
+    keys_.load(b_, kv_head(), first, n, in);
+    hidden_.clear(first, n, in_dim, in);
+    if (key_turner_.turns()) key_turner_.turn(b_, kv_head(), first, n, in, in_dim, to);
+  }
 }
 
 /// Keys that do not exist, or that nobody sees, are zeros: what lies in their place may be anything.
@@ -179,7 +298,7 @@ void AmxForward::pack_block(Index first) {
   const AttentionCall<float>& call = plan_->call;
   const Columns exist = plan_->visibility.keys(b_);
   const Index begin = std::max(first, exist.first), end = std::min(first + pack_cols, exist.end), n = end - begin;
-  const Index dim = call.problem.dim, value_dim = call.problem.value_dim, kv_head = h_ / call.group();
+  const Index dim = call.problem.dim, value_dim = call.problem.value_dim, kv_head = this->kv_head();
   Bfloat16* keys = packed_keys_.data() + pack_.room(amx::packed_at(first, dim));
   Bfloat16* values = packed_values_.data() + pack_.room(amx::packed_at(first, value_dim));
 
@@ -188,10 +307,7 @@ void AmxForward::pack_block(Index first) {
   } else {
     std::vector<float>& rows = key_turner_.turns() ? turned_ : loaded_;
     float* to = rows.data() + (begin - first) * dim;
-    float* in = key_turner_.turns() ? loaded_.data() : to;
-    keys_.load(b_, kv_head, begin, n, in);
-    hidden_.clear(begin, n, call.in_dim, in);
-    if (key_turner_.turns()) key_turner_.turn(b_, kv_head, begin, n, loaded_.data(), call.in_dim, to);
+    load_keys({begin, end}, to);
     std::fill(rows.data(), to, 0.0f);
     pack_.keys(end - first, dim, rows.data(), dim, keys);
   }

@@ -5,6 +5,7 @@
 #include "aligned.hpp"
 #include "attention/amx/amx_packing.hpp"
 #include "attention/softmax/softmax_forward.hpp"
+#include "terms/tile_work.hpp"
 
 namespace bearing {
 
@@ -12,8 +13,8 @@ namespace bearing {
 /// block of queries in it.
 class AmxForward {
  public:
-  /// Whether the machine has tiles and a call is one for them: logits are products, and biases by distance at most;
-  /// what a query sees has no holes; dims are whole tiles; and there are queries enough.
+  /// Whether the machine has tiles and a call is one for them: nothing is added to values, and no term looks at whole
+  /// rows; logits have no cap; dims are whole tiles; and there are queries enough.
   static bool serves(const AttentionPlan<float>& plan);
   /// Of each number: one of bfloat16.
   static int pieces_of(const AttentionPlan<float>& plan);
@@ -28,11 +29,26 @@ class AmxForward {
 
  private:
   void open_head(Index b, Index h);
-  void open_queries(Index b, Index h, Index row, Index rows);
-  void begin(Index h);
+  void open_queries(Index rows);
+  void begin();
+  Index kv_head() const { return h_ / plan_->call.group(); }
+  /// Whether columns are met tile by tile: not where runs and biases by distance say all.
+  bool by_tile() const { return plan_->visibility.holes(b_) || !plan_->by_diagonal(b_); }
+  void meet_at_once(Index rows, Columns all);
+  void meet_by_tile(Index rows, Columns all);
+  /// Rows i … i + n − 1 of the block meet columns that are ready.
+  void meet(Index i, Index n, Columns cols);
+  /// What they see of these, where masks have holes.
+  Marks marks(Index i, Index n, Columns cols);
+  /// Cuts what is not marked off both ends of each row's run; returns the columns that all rows reach over.
+  Columns cut_runs(Index n, const Marks& marks);
+  /// What terms add to columns that are seen, which are counted from the origin.
+  attend::amx::Bias biases(Index i, Index n, Index origin, Columns seen);
   /// Packs the keys and values of these columns, if that was not done before.
   void ready(Columns cols);
   void pack_block(Index first);
+  /// Keys as they enter products.
+  void load_keys(Columns cols, float* to);
   /// Whether rows lie as packing takes them.
   bool as_packed(const HeadRows<float>& rows) const { return rows.plain() && (pack_.pieces == 1 || rows.same()); }
   /// Whether rows are packed where they lie: none among them must be cleared.
@@ -44,13 +60,16 @@ class AmxForward {
   HeadRows<float> queries_, keys_, values_;
   RowTurner<float> query_turner_, key_turner_;
   Diagonals<float> diagonals_;
+  TileWork<float> tiles_;
   float log2_scale_;
   AlignedArray<Bfloat16> q_, packed_keys_, packed_values_;
   AlignedArray<float> out_, scratch_;
   std::vector<float> loaded_, turned_, bias_, max_, sum_, rounded_sum_;
-  std::vector<Index> row_first_, row_end_;
-  std::vector<char> ready_;
-  Index b_ = -1, h_ = -1;
+  std::vector<Columns> sees_;               ///< [rows]
+  std::vector<Index> row_first_, row_end_;  ///< of the tile that is worked on
+  std::vector<char> ready_, seen_;
+  std::vector<float> q_rows_;  ///< as they enter products, where a term looks at rows
+  Index b_ = -1, h_ = -1, row_ = 0;
 };
 
 }  // namespace bearing

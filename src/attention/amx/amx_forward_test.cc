@@ -218,12 +218,6 @@ TEST(AmxForward, LeavesOtherCallsToTheFloatKernels) {
   expect_float(c);
   c.options.soft_cap = 0, c.options.scale = -0.5;
   expect_float(c);
-  c.options.scale = {}, c.place = test::Place::real, c.options.mask = Mask::causal;  // holes
-  expect_float(c);
-  c.options.mask = Mask::none;
-  const Alibi alibi{{0.25, 0.5}};
-  const AlibiBias<float> bias(alibi);
-  expect_float(c, with(bias));  // distances that are no function of j − i
 }
 
 /// −1e9 for all keys: a mask that hides rows whole.

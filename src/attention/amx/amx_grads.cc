@@ -39,7 +39,11 @@ bool keeps_packed(const BackwardPlan<float>& plan) {
 }  // namespace
 
 bool AmxGrads::serves(const BackwardPlan<float>& plan) {
-  return AmxForward::serves(plan.scores) && plan.anchors.empty();
+  const AttentionPlan<float>& scores = plan.scores;
+  for (Index b = 0; b < scores.call.problem.batch; ++b) {
+    if (scores.visibility.holes(b)) return false;
+  }
+  return !scores.tiled && AmxForward::serves(scores) && plan.anchors.empty();
 }
 
 AmxGrads::AmxGrads(const BackwardPlan<float>& plan, Index keys) : plan_(&plan), pack_{amx::kernels(), pieces_of(plan)} {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numbers>
 #include <type_traits>
 
 #include "attention/shared/row_kernels.hpp"
@@ -48,6 +50,12 @@ Forced& forced() {
 bool usable(Index dim, Index value_dim, float scale) {
   const auto fits = [](Index n) { return n > 0 && n <= most_dim && n % 32 == 0; };
   return fits(dim) && fits(value_dim) && scale > 0 && std::isfinite(scale);
+}
+
+float in_log2(float logit) {
+  if (std::isnan(logit)) return std::numeric_limits<float>::quiet_NaN();
+  constexpr float most = std::numeric_limits<float>::max();
+  return std::isinf(logit) ? logit : std::clamp(logit * std::numbers::log2e_v<float>, -most, most);
 }
 
 template <class T>

@@ -61,6 +61,17 @@ struct Splitting {
   Bfloat16* to = nullptr;
 };
 
+/// What is added to scores.
+struct Bias {
+  /// none; numbers by j − i, which are as in_log2() has them; or any matrix, as it is.
+  enum class By { none, distance, element } by = By::none;
+  const float* from = nullptr;  ///< column j of row i takes from[i · stride + j]
+  Index stride = -1;
+};
+
+/// A logit or a bias in units of log2. What is finite stays finite, as the largest float then; a NaN is the quiet one.
+float in_log2(float logit);
+
 /// Queries of one head against columns [first, end), and what their rows remember of the columns before.
 struct Block {
   int pieces = 1;  ///< of each number of q, keys, values and weights: 1 or float_pieces
@@ -70,8 +81,10 @@ struct Block {
   const Bfloat16 *q = nullptr, *keys = nullptr, *values = nullptr;  ///< packed, keys and values from column 0 on
   const Index *row_first = nullptr, *row_end = nullptr;             ///< [rows] the columns that each row sees
   float scale = 1;                                                  ///< positive, log2(e) in it
-  const float* bias =
-      nullptr;  ///< null, or row i takes bias[j − i] for column j; log2(e) in it; a NaN is the quiet one
+  Bias bias = {};
+  /// null, or row i sees those of its columns j where seen[i · seen_stride + j] is not 0
+  const char* seen = nullptr;
+  Index seen_stride = 0;
   /// [padded(rows)] −∞ and 0 before the first columns. max: a whole number not below the row's scores, in units of
   /// log2, so that a change rescales by a power of two exactly.
   float *max = nullptr, *sum = nullptr;

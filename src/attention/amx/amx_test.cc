@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iostream>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "attention/amx/amx_packing.hpp"
 #include "simd/denormals.hpp"
 #include "simd/target.hpp"
+#include "support/amx_machines.hpp"
 #include "support/amx_trap.hpp"
 #include "support/random.hpp"
 
@@ -28,32 +30,21 @@
 namespace bearing::attend::amx {
 namespace {
 
+using test::all_kernels;
+using test::Named;
 using test::Random;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr std::size_t at(Index i) { return static_cast<std::size_t>(i); }
-
-struct Named {
-  const char* name;
-  const Kernels& kernels;
-};
-
-/// Those that any machine can run, and what this one can.
-std::vector<Named> all_kernels() {
-  std::vector<Named> all = {{"emulated", emulated}};
-#if defined(__x86_64__)
-  if (simd::has_avx512_bf16()) all.push_back({"emulated tiles, AVX-512", emulated_avx512});
-  if (simd::has_amx_bf16()) all.push_back({"AMX", machine});
-#endif
-  return all;
-}
 
 /// A problem of one head.
 struct Head {
   Index rows, cols, dim, value_dim;
   std::vector<float> q, k, v;  ///< numbers of bfloat16, where they have one piece
   std::vector<Index> first, end;
-  std::vector<float> bias = {};  ///< of distance j − i, from −rows + 1 on; in units of log2
+  std::vector<float> bias = {};    ///< of distance j − i, from −rows + 1 on; in units of log2
+  std::vector<float> matrix = {};  ///< [rows, cols]
+  std::vector<char> marks = {};    ///< [rows, cols] 0 where a key is hidden
   float scale = 0.125f;
   int pieces = 1;
 
@@ -91,7 +82,28 @@ struct Head {
     for (Index d = 0; d < dim; ++d) {
       s += static_cast<double>(q[at(i * dim + d)]) * k[at(j * dim + d)];
     }
-    return s * scale + (bias.empty() ? 0 : bias[at(j - i + rows - 1)]);
+    return marks.empty() || marks[at(i * cols + j)] != 0 ? s * scale + added(i, j) : -infinity;
+  }
+  /// In units of log2; of numbers that are none, 0.
+  double added(Index i, Index j) const {
+    if (!matrix.empty()) return matrix[at(i * cols + j)] * std::numbers::log2e;
+    return bias.empty() ? 0 : bias[at(j - i + rows - 1)];
+  }
+  Bias biases() const {
+    if (!matrix.empty()) return {Bias::By::element, matrix.data(), cols};
+    return bias.empty() ? Bias() : Bias{Bias::By::distance, bias.data() + rows - 1};
+  }
+  template <class F>
+  void add_matrix(const F& f) {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < cols; ++j) matrix.push_back(static_cast<float>(f(i, j)));
+    }
+  }
+  template <class F>
+  void mark(const F& f) {
+    for (Index i = 0; i < rows; ++i) {
+      for (Index j = 0; j < cols; ++j) marks.push_back(f(i, j) ? 1 : 0);
+    }
   }
 };
 
@@ -126,7 +138,9 @@ Result run(const Head& head, const Kernels& kernels, std::vector<Index> cuts = {
               .row_first = head.first.data(),
               .row_end = head.end.data(),
               .scale = head.scale,
-              .bias = head.bias.empty() ? nullptr : head.bias.data() + head.rows - 1,
+              .bias = head.biases(),
+              .seen = head.marks.empty() ? nullptr : head.marks.data(),
+              .seen_stride = head.cols,
               .max = r.max.data(),
               .sum = r.sum.data(),
               .rounded_sum = r.rounded_sum.data(),
@@ -173,8 +187,7 @@ void expect_exact(const Head& head, const Result& r) {
         magnitudes += std::abs(static_cast<double>(head.q[at(i * head.dim + d)]) * head.k[at(j * head.dim + d)]);
       }
       products = std::max(products, magnitudes * head.scale);
-      if (!head.bias.empty() && std::isfinite(head.bias[at(j - i + head.rows - 1)]))
-        size = std::max(size, std::abs(static_cast<double>(head.bias[at(j - i + head.rows - 1)])));
+      if (std::isfinite(head.added(i, j))) size = std::max(size, std::abs(head.added(i, j)));
     }
     const float* out = r.out.data() + i * head.value_dim;
     if (highest == -infinity) {
@@ -286,90 +299,6 @@ TEST(AmxTest, PowersOfTwoAreWithinTheirBound) {
   expect_powers_of_two<float_pieces>(8.3e-8 + 7 * 0x1p-24);
 }
 
-/// The sum of the pieces at `index` of a layout of one piece, of which a tile or a row of a tile has `together`.
-float sum_of_pieces(const std::vector<Bfloat16>& packed, Index index, Index together) {
-  const Index first = index / together * together * float_pieces + index % together;
-  float sum = 0;
-  for (int piece = float_pieces - 1; piece >= 0; --piece) {
-    sum += static_cast<float>(packed[at(first + piece * together)]);
-  }
-  return sum;
-}
-
-TEST(AmxTest, PiecesOfFloatsAddUpToThem) {
-  for (const Named& each : all_kernels()) {
-    SCOPED_TRACE(each.name);
-    for (Index rows : {1, 16, 33}) {
-      const Index dim = 64, stride = 67;
-      Random random(static_cast<std::uint64_t>(rows));
-      std::vector<float> from(at(rows * stride));
-      for (float& x : from) {
-        x = static_cast<float>(std::ldexp(random.uniform(-2, 2), static_cast<int>(random.uniform(-80, 100))));
-      }
-      from[0] = std::bit_cast<float>(0xFFFFFFFFu), from[1] = std::numeric_limits<float>::max(),
-      from[2] = -0x1.fffffep-1f, from[3] = 0x1.ffp127f;
-      const std::size_t size = at(padded(rows) * dim * float_pieces);
-      std::vector<Bfloat16> queries(size), keys(size), values(size), turned(size);
-      each.kernels.split_queries({rows, dim, from.data(), stride, queries.data()});
-      each.kernels.split_keys({rows, dim, from.data(), stride, keys.data()});
-      each.kernels.split_values({rows, dim, from.data(), stride, values.data()});
-      each.kernels.split_turned({rows, dim, from.data(), stride, turned.data()});
-      for (Index i = 0; i < padded(rows); ++i) {
-        for (Index d = 0; d < dim; ++d) {
-          const Index half = d % 32 / 16, pair = d % 16, tile = tile_size;
-          const float in_queries = sum_of_pieces(queries, i * dim + d / 32 * 32 + 2 * pair + half, 32);
-          const float in_keys =
-              sum_of_pieces(keys, ((i / 16 * (dim / 32) + d / 32) * 16 + pair) * 32 + i % 16 * 2 + half, tile);
-          const float in_values = sum_of_pieces(
-              values, ((i / 32 * (dim / 16) + d / 16) * 16 + i % 16) * 32 + d % 16 * 2 + i / 16 % 2, tile);
-          const float in_turned = sum_of_pieces(turned, d * padded(rows) + i / 32 * 32 + 2 * (i % 16) + i / 16 % 2, 32);
-          const float want = i < rows ? from[at(i * stride + d)] : 0;
-          for (const float got : {in_queries, in_keys, in_values, in_turned}) {
-            if (std::isnan(want)) {
-              ASSERT_TRUE(std::isnan(got));
-            } else {
-              ASSERT_EQ(got, want) << i << " " << d;
-            }
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(AmxTest, PackedKeysAndValuesHoldEveryNumberInItsPlaceAndZerosElsewhere) {
-  for (Index cols : {1, 2, 15, 16, 17, 31, 32, 33, 64, 65, 129}) {
-    for (Index dim : {32, 96}) {
-      const Index stride = dim + 3;
-      std::vector<Bfloat16> rows(at(cols * stride));
-      std::vector<float> wide(rows.size());
-      Random random(static_cast<std::uint64_t>(cols * dim));
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        wide[i] = static_cast<float>(random.uniform(-1, 1));
-        rows[i] = Bfloat16(wide[i]);
-      }
-      const std::size_t size = at(padded(cols) * dim);
-      std::vector<Bfloat16> keys(size), values(size), rounded(size);
-      pack_keys(cols, dim, rows.data(), stride, keys.data());
-      pack_values(cols, dim, rows.data(), stride, values.data());
-      for (Index j = 0; j < padded(cols); ++j) {
-        for (Index d = 0; d < dim; ++d) {
-          const Bfloat16 want = j < cols ? rows[at(j * stride + d)] : Bfloat16();
-          const Index in_keys = ((j / 16 * (dim / 32) + d / 32) * 16 + d % 32 / 2) * 32 + j % 16 * 2 + d % 2;
-          const Index in_values = ((j / 32 * (dim / 16) + d / 16) * 16 + j % 16) * 32 + d % 16 * 2 + j / 16 % 2;
-          ASSERT_EQ(keys[at(in_keys)].bits, want.bits) << j << " " << d;
-          ASSERT_EQ(values[at(in_values)].bits, want.bits) << j << " " << d;
-        }
-      }
-      const auto same = [](Bfloat16 x, Bfloat16 y) { return x.bits == y.bits; };
-      pack_keys(cols, dim, wide.data(), stride, rounded.data());
-      EXPECT_TRUE(std::equal(keys.begin(), keys.end(), rounded.begin(), same));
-      pack_values(cols, dim, wide.data(), stride, rounded.data());
-      EXPECT_TRUE(std::equal(values.begin(), values.end(), rounded.begin(), same));
-    }
-  }
-}
-
 TEST(AmxTest, AgreesWithTheDefinitionAtSizesAroundTiles) {
   std::uint64_t seed = 0;
   for (Index cols : {1, 7, 8, 9, 15, 16, 17, 31, 33, 63, 65, 127, 129, 300}) {
@@ -408,6 +337,76 @@ TEST(AmxTest, AddsBiasesByDistance) {
   hidden.bias_by_distance([](Index n) { return n % 3 == 0 || n > 100 ? -infinity : 1.0f; });
   expect_exact_everywhere(hidden);
   expect_exact_everywhere(hidden.in_pieces());
+}
+
+TEST(AmxTest, AddsAnyMatrix) {
+  Head head(70, 300, 32, 32, 16, 2);
+  head.add_matrix(
+      [](Index i, Index j) { return (i * j) % 7 == 3 ? -infinity : 0.1 * static_cast<double>(i * j % 50); });
+  expect_exact_everywhere(head);
+  expect_exact_everywhere(head.in_pieces());
+  head.window(120);
+  expect_exact_everywhere(head.in_pieces());
+}
+
+TEST(AmxTest, SeesWhatIsMarkedAndNoMore) {
+  for (const bool causal : {false, true}) {
+    Head head(70, 300, 32, 32, 17, 2);
+    if (causal) head.causal();
+    head.mark([](Index i, Index j) { return (i * 31 + j * 17) % 10 > 2 && i != 40; });  // row 40 sees nothing
+    expect_exact_everywhere(head);
+    expect_exact_everywhere(head.in_pieces());
+    head.add_matrix([](Index i, Index j) { return 0.1 * static_cast<double>((i + j) % 9); });
+    expect_exact_everywhere(head.in_pieces());
+    head.matrix.clear();
+    head.bias_by_distance([](Index n) { return 0.01 * static_cast<double>(n); });
+    expect_exact_everywhere(head.in_pieces());
+  }
+}
+
+TEST(AmxTest, WhatIsFiniteInAMatrixHidesNothing) {
+  // Row 0 has the least float everywhere, and sees all alike; so does row 1, for beyond 2.4e38 numbers are one, as
+  // units of log2 end there. Row 2 has the largest float once; row 3 a NaN with all bits, which no addition may make a
+  // number, and row 4 an infinity.
+  constexpr float most = std::numeric_limits<float>::max();
+  Head head(40, 150, 32, 32, 18);
+  head.add_matrix([](Index i, Index) { return i < 2 ? -most : 0; });
+  head.matrix[at(150 + 100)] = -3e38f;
+  head.matrix[at(2 * 150 + 7)] = most;
+  head.matrix[at(3 * 150 + 20)] = std::bit_cast<float>(0xFFFFFFFFu);
+  head.matrix[at(4 * 150 + 20)] = infinity;
+  for (const Head& of : {head, head.in_pieces()}) {
+    const Result plain = run(of, emulated);
+    for (const Named& each : all_kernels()) {
+      SCOPED_TRACE(each.name);
+      const Result r = run(of, each.kernels);
+      expect_same_bits(r, plain);
+      EXPECT_EQ(r.max[0], -most);
+      EXPECT_NEAR(r.sum[0], 150, 0.015);
+      EXPECT_NEAR(r.sum[1], 150, 0.015);
+      EXPECT_EQ(r.max[2], most);
+      EXPECT_NEAR(r.sum[2], 1, 1e-4);
+      EXPECT_TRUE(std::isnan(r.sum[3]));
+      EXPECT_TRUE(std::isnan(r.sum[4]));
+      for (Index d = 0; d < of.value_dim; ++d) {
+        double mean = 0;
+        for (Index j = 0; j < of.cols; ++j) mean += of.v[at(j * of.value_dim + d)] / 150.0;
+        EXPECT_NEAR(r.out[d] / r.divisor(of, 0), mean, 151 * 0x1p-24);
+        EXPECT_EQ(r.out[2 * of.value_dim + d] / r.divisor(of, 2), of.v[at(7 * of.value_dim + d)]);
+        EXPECT_TRUE(std::isnan(r.out[3 * of.value_dim + d]));
+        EXPECT_FALSE(std::isnan(r.out[5 * of.value_dim + d]));
+      }
+    }
+  }
+}
+
+TEST(AmxTest, LogitsInLog2StayWhatTheyAre) {
+  constexpr float most = std::numeric_limits<float>::max();
+  EXPECT_EQ(in_log2(1), std::numbers::log2e_v<float>);
+  EXPECT_EQ(in_log2(-most), -most);
+  EXPECT_EQ(in_log2(most), most);
+  EXPECT_EQ(in_log2(-infinity), -infinity);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(in_log2(std::bit_cast<float>(0xFFFFFFFFu))), 0x7FC00000u);
 }
 
 TEST(AmxTest, WeightsAroundTheLeastNumbersAreTheSameInAnyMode) {
@@ -559,129 +558,6 @@ TEST(AmxTest, AmxInstructionsEqualTheirEmulation) {
 }
 
 #endif
-
-TEST(AmxTest, NarrowedNumbersAreNearestAndInTheirPlaces) {
-  const Index rows = 45, cols = 64, stride = 70;
-  std::vector<float> from(at(rows * stride));
-  Random random(31);
-  for (float& x : from) x = static_cast<float>(random.uniform(-1, 1));
-  from[0] = std::bit_cast<float>(0xFFFFFFFFu);  // no addition may make it a number
-  from[1] = infinity, from[2] = -infinity, from[3] = 0x1p-127f;
-  from[4] = 1 + 0x1p-8f, from[5] = -1 - 0x1p-8f;  // halfway, and up in size
-  for (const Named& each : all_kernels()) {
-    SCOPED_TRACE(each.name);
-    std::vector<Bfloat16> by_row(at(padded(rows) * cols)), by_pair(by_row.size());
-    const Narrowing narrowing{.rows = rows,
-                              .cols = cols,
-                              .from = from.data(),
-                              .stride = stride,
-                              .scale = 0.5f,
-                              .by_row = by_row.data(),
-                              .by_pair = by_pair.data()};
-    each.kernels.narrow(narrowing);
-    for (Index i = 0; i < padded(rows); ++i) {
-      for (Index j = 0; j < cols; ++j) {
-        const Bfloat16 row = by_row[at(i * cols + j / 32 * 32 + 2 * (j % 16) + j / 16 % 2)];
-        const Bfloat16 pair =
-            by_pair[at(((i / 32 * (cols / 16) + j / 16) * 16 + i % 16) * 32 + 2 * (j % 16) + i / 16 % 2)];
-        ASSERT_EQ(row.bits, pair.bits) << i << " " << j;
-        const float x = i < rows ? from[at(i * stride + j)] / 2 : 0, got = static_cast<float>(row);
-        if (std::isnan(x)) {
-          ASSERT_TRUE(std::isnan(got));
-        } else if (std::abs(x) < 0x1p-126f || std::isinf(x)) {
-          ASSERT_EQ(got, std::isinf(x) ? x : 0);
-        } else {
-          ASSERT_LE(std::abs(got - x), 0x1p-8f * std::abs(x)) << i << " " << j;
-        }
-      }
-    }
-    EXPECT_EQ(static_cast<float>(by_row[8]), 0.5f + 0x1p-8f);
-    EXPECT_EQ(static_cast<float>(by_row[10]), -0.5f - 0x1p-8f);
-  }
-}
-
-TEST(AmxTest, NarrowedNumbersInPiecesAddUpToThem) {
-  const Index rows = 45, cols = 64, stride = 70;
-  std::vector<float> from(at(rows * stride));
-  Random random(33);
-  for (float& x : from) x = static_cast<float>(random.uniform(-1, 1));
-  for (const Named& each : all_kernels()) {
-    SCOPED_TRACE(each.name);
-    std::vector<Bfloat16> by_row(at(padded(rows) * cols * float_pieces)), by_pair(by_row.size());
-    each.kernels.narrow({.pieces = float_pieces,
-                         .rows = rows,
-                         .cols = cols,
-                         .from = from.data(),
-                         .stride = stride,
-                         .scale = 0.3f,
-                         .by_row = by_row.data(),
-                         .by_pair = by_pair.data()});
-    for (Index i = 0; i < padded(rows); ++i) {
-      for (Index j = 0; j < cols; ++j) {
-        const float row = sum_of_pieces(by_row, i * cols + j / 32 * 32 + 2 * (j % 16) + j / 16 % 2, 32);
-        const float pair = sum_of_pieces(
-            by_pair, ((i / 32 * (cols / 16) + j / 16) * 16 + i % 16) * 32 + 2 * (j % 16) + i / 16 % 2, tile_size);
-        const float want = i < rows ? 0.3f * from[at(i * stride + j)] : 0;
-        ASSERT_EQ(row, want) << i << " " << j;
-        ASSERT_EQ(pair, want) << i << " " << j;
-      }
-    }
-  }
-}
-
-/// Numbers of bfloat16 exactly; those of float by 2^-26 of each product, and both by float's sums of 96 products
-/// below 1.
-void expect_products(int pieces) {
-  const Index rows = 64, cols = 96, depth = 96, c_stride = 101;
-  Random random(32);
-  std::vector<float> a(at(rows * depth)), b(at(cols * depth));
-  for (auto* x : {&a, &b}) {
-    for (float& number : *x) {
-      number = static_cast<float>(random.uniform(-1, 1));
-      if (pieces == 1) number = Head::short_number(number);
-    }
-  }
-  for (const bool add : {false, true}) {
-    std::vector<float> plain;
-    for (const Named& each : all_kernels()) {
-      SCOPED_TRACE(each.name);
-      const Packing pack{&each.kernels, pieces};
-      std::vector<Bfloat16> left(at(pack.room(rows * depth))), right(at(pack.room(cols * depth)));
-      pack.queries(rows, depth, a.data(), depth, left.data());
-      pack.keys(cols, depth, b.data(), depth, right.data());  // b [cols, depth]
-      std::vector<float> c(at(rows * c_stride), 3.0f);
-      each.kernels.multiply({.pieces = pieces,
-                             .rows = rows,
-                             .cols = cols,
-                             .depth = depth,
-                             .a = left.data(),
-                             .a_stride = depth,
-                             .b = right.data(),
-                             .b_column = depth / 32 * tile_size,
-                             .b_depth = tile_size,
-                             .c = c.data(),
-                             .c_stride = c_stride,
-                             .add = add});
-      each.kernels.scale(rows, cols, 0.25f, c.data(), c_stride);
-      for (Index i = 0; i < rows; ++i) {
-        for (Index j = 0; j < c_stride; ++j) {
-          double want = add || j >= cols ? 3 : 0;
-          for (Index d = 0; j < cols && d < depth; ++d) {
-            want += static_cast<double>(a[at(i * depth + d)]) * b[at(j * depth + d)];
-          }
-          ASSERT_NEAR(c[at(i * c_stride + j)], j < cols ? want / 4 : want, 1e-6) << i << " " << j;
-        }
-      }
-      if (plain.empty()) plain = c;
-      expect_same_bits(c, plain, static_cast<Index>(c.size()), "c");
-    }
-  }
-}
-
-TEST(AmxTest, ProductsAndScalesOfWholeTiles) {
-  expect_products(1);
-  expect_products(float_pieces);
-}
 
 TEST(AmxTest, ServesWholeTilesAndPositiveScales) {
   EXPECT_TRUE(usable(64, 128, 0.125f));

@@ -229,8 +229,18 @@ void Visibility::mark_row(Index b, Index h, Index i, Columns cols, char* seen) c
   }
 }
 
-void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const {
-  for (Index i = row; i < row + rows; ++i, seen += cols.end - cols.first) mark_row(b, h, i, cols, seen);
+Marks Visibility::marks_at(Index b, Index h, Index i) const {
+  const bool by_key = sequences_[static_cast<std::size_t>(b)].holes;
+  if (falls(b) || (by_key && everywhere_)) return {};
+  if (by_key && key_mask_.stride[1] == 1) return {reinterpret_cast<const char*>(&key_mask_(b, 0)), 0};
+  if (everywhere_ && visible_.stride[3] == 1) {
+    return {reinterpret_cast<const char*>(&visible_(b, h, i, 0)), visible_.stride[2]};
+  }
+  return {};
+}
+
+void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen, Index stride) const {
+  for (Index i = row; i < row + rows; ++i, seen += stride) mark_row(b, h, i, cols, seen);
 }
 
 template <class A>

@@ -32,6 +32,12 @@ struct RowRuns {
   }
 };
 
+/// One mark for each key, not 0 where a query sees it; queries `stride` apart.
+struct Marks {
+  const char* of = nullptr;
+  Index stride = 0;
+};
+
 /// Which keys a query sees, of all that masks, windows, packing and padding say together. What a query sees lies in one
 /// run of keys; where positions fall or masks have holes, keys inside the run may still be hidden.
 class Visibility {
@@ -53,8 +59,10 @@ class Visibility {
   bool conceals() const;
   /// seen [k_len]: whether any query of heads h … h + heads − 1 sees a key.
   void mark_seen(Index b, Index h, Index heads, char* seen) const;
-  /// seen [rows, cols of them]: which keys each query sees.
-  void mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen) const;
+  /// The caller's own marks of a query and those after it, which say all that of() does not; null: they do not.
+  Marks marks_at(Index b, Index h, Index i) const;
+  /// seen [rows, cols of them], rows `stride` apart: which keys each query sees.
+  void mark_tile(Index b, Index h, Index row, Index rows, Columns cols, char* seen, Index stride) const;
   /// Whether a query sees a key, by definition.
   bool sees(Index b, Index h, Index i, Index j) const;
   /// Whether any query of a tile sees any of its keys.

@@ -251,7 +251,8 @@ Tile<A> tile_scores(BackwardParts<A>& of, const Slab& slab, Products wanted) {
   tile.k = of.keys.row(slab.cols.first), tile.k_stride = of.keys.row_stride();
   tile.scale = call.scale;
   if (call.whole_rows) {
-    of.plan->scores.visibility.mark_tile(queries.b(), queries.h(), row, tile.rows, slab.cols, of.tiles.seen());
+    of.plan->scores.visibility.mark_tile(queries.b(), queries.h(), row, tile.rows, slab.cols, of.tiles.seen(),
+                                         tile.cols);
     tile.seen = of.tiles.seen();
   }
   for (const Term<A>& term : call.acting) of.tiles.add(term, tile, of.scores.s(first, slab.cols.first));

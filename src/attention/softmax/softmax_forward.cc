@@ -213,7 +213,7 @@ void ForwardWork<A>::whole_tile(Columns cols) {
   tile.k = keys_.rows(cols.first, tile.cols, tiles_.k_rows(), tile.k_stride);
   tile.scale = call.scale;
   if (call.whole_rows) {
-    plan_->visibility.mark_tile(b_, h_, row_, rows_, cols, tiles_.seen());
+    plan_->visibility.mark_tile(b_, h_, row_, rows_, cols, tiles_.seen(), tile.cols);
     tile.seen = tiles_.seen();
   }
   A* s = tiles_.scores();
