@@ -31,6 +31,16 @@ TileExtents tile_extents(const TermList<A>& terms, Index q_len, Index k_len) {
   return {std::min<Index>(q_len, 64), std::min<Index>(k_len, 128)};
 }
 
+/// Whether a term's scores may depend on rows of q and k.
+template <class A>
+bool may_look_at_rows(const Term<A>& term) {
+  return term.add_scores != nullptr && term.put_scores == nullptr && term.matrix == nullptr;
+}
+template <class A>
+bool any_looks_at_rows(const TermList<A>& terms) {
+  return std::any_of(terms.begin(), terms.end(), may_look_at_rows<A>);
+}
+
 /// Whether a task needs room for a tile's scores, or they lie row by row in the caller's memory.
 enum class ScoreRoom { own, in_place };
 inline ScoreRoom score_room(Index stride) { return stride == 1 ? ScoreRoom::in_place : ScoreRoom::own; }

@@ -296,12 +296,37 @@ inline Product values_product(const Block& block, const Item& item, const float*
   return p;
 }
 
+/// find_largest() of a strip's kind: chosen once, for all kinds in weigh() would keep GCC from inlining what matters.
+using FindLargest = void (*)(const Strip& strip, Index i, float* largest);
+
+template <class Lanes, int pieces, Bias::By by>
+inline FindLargest find_largest_of(const Strip& strip) {
+  if (strip.block.seen == nullptr) {
+    return strip.edges ? find_largest<Lanes, pieces, by, Sight::runs> : find_largest<Lanes, pieces, by, Sight::all>;
+  }
+  return strip.edges ? find_largest<Lanes, pieces, by, Sight::marks_in_runs>
+                     : find_largest<Lanes, pieces, by, Sight::marks>;
+}
+
+template <class Lanes, int pieces>
+inline FindLargest find_largest_of(const Strip& strip) {
+  switch (strip.block.bias.by) {
+    case Bias::By::distance:
+      return find_largest_of<Lanes, pieces, Bias::By::distance>(strip);
+    case Bias::By::element:
+      return find_largest_of<Lanes, pieces, Bias::By::element>(strip);
+    default:
+      return find_largest_of<Lanes, pieces, Bias::By::none>(strip);
+  }
+}
+
 /// The weights of an item, with `before` and then `after` issued between its rows.
-template <int pieces, class Tiles, class Lanes, Bias::By by, Sight sight>
+template <int pieces, class Tiles, class Lanes>
 BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
   const Block& block = strip.block;
   const Item& item = strip.item;
-  constexpr bool biased = by != Bias::By::none;
+  const bool biased = block.bias.by != Bias::By::none;
+  const FindLargest find = find_largest_of<Lanes, pieces>(strip);
   StripRows<Lanes> rows;
   const Index steps = before.steps<pieces>() + after.steps<pieces>();
   Index done = 0;
@@ -312,7 +337,7 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
   };
   for (Index i = 0; i < strip_rows; ++i) {
     if (pieces > 1) go_on(i + 1, 4 * strip_rows);
-    find_largest<Lanes, pieces, by, sight>(strip, i, rows.lanes[i]);
+    find(strip, i, rows.lanes[i]);
   }
   rows.find_max(block, item, biased ? 1 : block.scale);
   for (Index i = 0; i < strip_rows; ++i) {
@@ -323,7 +348,7 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
     const auto weigh = [&]<Scaled scaled>() BEARING_TILE_CODE {
       weigh_row<Lanes, scaled, pieces>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
     };
-    if constexpr (biased) {
+    if (biased) {
       weigh.template operator()<Scaled::before>();
     } else if (std::abs(rows.max[i]) < large_maximum) {
       weigh.template operator()<Scaled::fused>();
@@ -338,29 +363,6 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
     for (Index d = 0; d < block.value_dim; d += 16) {
       Lanes::store(out + d, Lanes::multiply(Lanes::load(out + d), Lanes::all(rows.rescale[i])));
     }
-  }
-}
-
-template <int pieces, class Tiles, class Lanes>
-BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
-  const auto sight = [&]<Bias::By by>() BEARING_TILE_CODE {
-    if (strip.block.seen != nullptr && strip.edges) {
-      weigh<pieces, Tiles, Lanes, by, Sight::marks_in_runs>(tiles, strip, before, after);
-    } else if (strip.block.seen != nullptr) {
-      weigh<pieces, Tiles, Lanes, by, Sight::marks>(tiles, strip, before, after);
-    } else if (strip.edges) {
-      weigh<pieces, Tiles, Lanes, by, Sight::runs>(tiles, strip, before, after);
-    } else {
-      weigh<pieces, Tiles, Lanes, by, Sight::all>(tiles, strip, before, after);
-    }
-  };
-  switch (strip.block.bias.by) {
-    case Bias::By::none:
-      return sight.template operator()<Bias::By::none>();
-    case Bias::By::distance:
-      return sight.template operator()<Bias::By::distance>();
-    case Bias::By::element:
-      return sight.template operator()<Bias::By::element>();
   }
 }
 

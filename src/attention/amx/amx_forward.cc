@@ -33,10 +33,6 @@ float log2_scale(const AttentionCall<float>& call) { return call.scale * std::nu
 constexpr TileExtents most_tile = {3 * amx::strip_rows, 512};
 constexpr Index grid = amx::block_cols(1);
 
-bool looks_at_rows(const Term<float>& term) {
-  return term.add_scores != nullptr && term.put_scores == nullptr && term.matrix == nullptr;
-}
-
 /// What is marked of a run, without what is not at both of its ends.
 Columns marked(const char* marks, Columns run) {
   const auto any = [](const char* at) {
@@ -51,15 +47,17 @@ Columns marked(const char* marks, Columns run) {
   return run;
 }
 
-bool any_looks_at_rows(const AttentionPlan<float>& plan) {
-  return plan.tiled && std::any_of(plan.call.acting.begin(), plan.call.acting.end(), looks_at_rows);
-}
+bool looks_at_rows(const AttentionPlan<float>& plan) { return plan.tiled && any_looks_at_rows(plan.call.acting); }
 
 }  // namespace
 
 bool AmxForward::serves(const AttentionPlan<float>& plan) {
+  return on_tiles(plan) && !(plan.call.options.soft_cap > 0);
+}
+
+bool AmxForward::on_tiles(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
-  if (amx::kernels() == nullptr || call.whole_rows || call.options.soft_cap > 0) return false;
+  if (amx::kernels() == nullptr || call.whole_rows) return false;
   if (call.value_rows.size > 0) return false;  // one piece would round turned values once more
   for (const Term<float>& term : call.acting) {
     if (term.add_values != nullptr) return false;
@@ -92,7 +90,7 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
       diagonals_(plan),
       tiles_(plan.tiled ? plan.call.acting : TermList<float>{}, plan.call.problem,
              plan.tiled ? most_tile : TileExtents{0, 0}, ScoreRoom::own, RowRoom::none,
-             any_looks_at_rows(plan) ? RowRoom::own : RowRoom::none),
+             looks_at_rows(plan) ? RowRoom::own : RowRoom::none),
       log2_scale_(log2_scale(plan.call)) {
   const Problem& problem = plan.call.problem;
   const Index rows = plan.extents.rows, columns = amx::padded(problem.k_len);
@@ -104,7 +102,7 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
   const Index at_once = std::max(rows, pack_cols);
   loaded_.resize(size(at_once * std::max(plan.call.in_dim, problem.value_dim)));
   if (query_turner_.turns()) turned_.resize(size(at_once * problem.dim));
-  q_rows_.resize(size_if(any_looks_at_rows(plan), rows * problem.dim));
+  q_rows_.resize(size_if(looks_at_rows(plan), rows * problem.dim));
   bool diagonals = false, marks = false;
   for (Index b = 0; b < problem.batch; ++b) {
     diagonals = diagonals || (plan.by_diagonal(b) && plan.call.acting.size > 0 && problem.k_len > 0);

@@ -39,11 +39,8 @@ bool keeps_packed(const BackwardPlan<float>& plan) {
 }  // namespace
 
 bool AmxGrads::serves(const BackwardPlan<float>& plan) {
-  const AttentionPlan<float>& scores = plan.scores;
-  for (Index b = 0; b < scores.call.problem.batch; ++b) {
-    if (scores.visibility.holes(b)) return false;
-  }
-  return !scores.tiled && AmxForward::serves(scores) && plan.anchors.empty();
+  const bool by_rows = plan.scores.tiled && any_looks_at_rows(plan.scores.call.acting);
+  return AmxForward::on_tiles(plan.scores) && !by_rows && plan.anchors.empty();
 }
 
 AmxGrads::AmxGrads(const BackwardPlan<float>& plan, Index keys) : plan_(&plan), pack_{amx::kernels(), pieces_of(plan)} {

@@ -64,8 +64,8 @@ struct BackwardPlan {
   std::vector<double> d_sinks;     ///< [batch, heads, blocks of queries]; empty: not wanted
   std::vector<Anchor<A>> anchors;  ///< [batch, heads, q_len]; empty where no row is anchored
 
-  /// Room for n rows: for whole tiles, where they are used.
-  Index whole_rows_of(Index n) const { return on_tiles ? attend::amx::padded(n) : n; }
+  /// n rows or columns: in whole tiles, where they are used.
+  Index whole(Index n) const { return on_tiles ? attend::amx::padded(n) : n; }
   Index row_blocks() const { return pieces(scores.call.problem.q_len, rows); }
   Index key_blocks() const { return pieces(scores.call.problem.k_len, cols); }
   bool query_side() const { return want_q || score_params || !d_sinks.empty(); }

@@ -29,7 +29,7 @@ BackwardQueries<A>::BackwardQueries(BackwardPlan<A>& plan)
   q_turned_.resize(size_if(turner_.turns(), plan.rows * dim));
   for (std::vector<A>* numbers : {&along_, &log2_sum_}) numbers->resize(size(plan.rows));
   origin_.resize(size_if(!plan.anchors.empty(), plan.rows));
-  d_q_.resize(size_if(plan.want_q, plan.whole_rows_of(plan.rows) * dim));
+  d_q_.resize(size_if(plan.want_q, plan.whole(plan.rows) * dim));
   run_in_.resize(size(rows_at_once * d_out_rows_.dim()));
   run_out_.resize(size_if(turner_.turns(), rows_at_once * in_dim));
 }

@@ -9,7 +9,7 @@ namespace bearing {
 template <class A>
 SlabScores<A>::SlabScores(const BackwardPlan<A>& plan)
     : stride_(plan.tile_cols + 64 / static_cast<Index>(sizeof(A))),  // a line more, so that columns use all of a cache
-      s_(size(plan.whole_rows_of(plan.slab) * stride_)),
+      s_(size(plan.whole(plan.slab) * stride_)),
       d_p_(s_.size()),
       slopes_(size_if(plan.scores.call.options.soft_cap > 0, plan.slab * stride_)),
       seen_(plan.slab) {}

@@ -147,7 +147,7 @@ attend::ScoreRows<A> score_rows(BackwardParts<A>& of, Columns rows) {
   for (Index i = rows.first; i < rows.end; ++i) runs.put(i - rows.first, of.queries.sees(i), cols, cols.first);
   return {.rows = rows.end - rows.first,
           .first = 0,
-          .end = cols.end - cols.first,
+          .end = of.plan->whole(cols.end - cols.first),  // what is hidden is 0 up to there
           .row_first = runs.first.data(),
           .row_end = runs.end.data(),
           .s = of.scores.s(rows.first, cols.first),
@@ -200,6 +200,35 @@ void key_products(BackwardParts<A>& of, const Slab& slab) {
   }
 }
 
+/// S = c Q Kᵀ and dP = dO Vᵀ of a slab.
+template <class A>
+void slab_products(BackwardParts<A>& of, const Slab& slab, Products wanted) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (of.amx != nullptr) {
+      of.open_keys(slab.cols.first);
+      const Index first = slab.rows.first, col = slab.cols.first;
+      return of.amx->scores(slab.rows, slab.cols, of.plan->scores.scale_factors(of.queries.b()).products,
+                            of.scores.s(first, col), of.scores.d_p(first, col), of.scores.stride());
+    }
+  }
+  over_tile_strips(of, slab, [&](Columns rows, Columns cols) { strip_products(of, rows, cols, wanted); });
+}
+
+/// What a slab's scores give to gradients of queries, keys and values.
+template <class A>
+void slab_grads(BackwardParts<A>& of, const Slab& slab) {
+  if constexpr (std::is_same_v<A, float>) {
+    if (of.amx != nullptr) {
+      const Index first = slab.rows.first, col = slab.cols.first;
+      return of.amx->add_grads(slab.rows, slab.cols, of.scores.s(first, col), of.scores.d_p(first, col),
+                               of.scores.stride(), of.queries.d_q(first), of.keys.d_k().data != nullptr,
+                               of.keys.d_v().data != nullptr);
+    }
+  }
+  over_tile_strips(of, slab, [&](Columns rows, Columns cols) { query_products(of, rows, cols); });
+  key_products(of, slab);
+}
+
 /// Scores by products and diagonals alone, strip by strip.
 template <class A>
 void strips(BackwardParts<A>& of, const Slab& slab) {
@@ -216,23 +245,24 @@ void strips(BackwardParts<A>& of, const Slab& slab) {
     apply_slopes(of, rows);
     query_products(of, rows, seen);
   });
+  key_products(of, slab);
   of.d_biases.close_slab(slab, of.queries.row());
 }
 
-/// The same by AmxGrads, the slab at once; then all products.
-void slab_on_tiles(BackwardParts<float>& of, const Slab& slab) {
-  of.open_keys(slab.cols.first);
+/// The same on matrix tiles, the slab at once; then all products.
+template <class A>
+void slab_on_tiles(BackwardParts<A>& of, const Slab& slab) {
   of.d_biases.open_slab();
-  attend::ScoreRows<float> scores = score_rows(of, slab.rows);
-  of.amx->scores(slab.rows, slab.cols, of.plan->scores.scale_factors(of.queries.b()).products, scores.s, scores.d_p,
-                 scores.stride);
-  scores.end = attend::amx::padded(scores.end);  // what is hidden is 0 in whole tiles
+  slab_products(of, slab, Products::all);
+  cap(of, slab.rows, slab.cols);
+  hide(of, slab.rows, slab.cols);
+  attend::ScoreRows<A> scores = score_rows(of, slab.rows);
   scores.bias = of.biases.at(of.queries.row() + slab.rows.first, slab.cols.first);
   if (of.d_biases.wanted()) scores.d_bias = of.d_biases.at(slab, slab.rows.first);
   attend::probabilities(scores);
   attend::score_grads(scores);
-  of.amx->add_grads(slab.rows, slab.cols, scores.s, scores.d_p, scores.stride, of.queries.d_q(slab.rows.first),
-                    of.keys.d_k().data != nullptr, of.keys.d_v().data != nullptr);
+  apply_slopes(of, slab.rows);
+  slab_grads(of, slab);
   of.d_biases.close_slab(slab, of.queries.row());
 }
 
@@ -242,13 +272,13 @@ Tile<A> tile_scores(BackwardParts<A>& of, const Slab& slab, Products wanted) {
   const AttentionCall<A>& call = of.plan->scores.call;
   const BackwardQueries<A>& queries = of.queries;
   const Index dim = call.problem.dim, first = slab.rows.first, row = queries.row() + first;
-  over_tile_strips(of, slab, [&](Columns rows, Columns cols) { strip_products(of, rows, cols, wanted); });
+  slab_products(of, slab, wanted);
   cap(of, slab.rows, slab.cols);
 
   Tile<A> tile = of.tiles.open(call.problem, queries.b(), queries.h(), row, slab.cols.first);
   tile.rows = slab.rows.end - first, tile.cols = slab.cols.end - slab.cols.first, tile.stride = of.scores.stride();
   tile.q = queries.q(first), tile.q_stride = dim;
-  tile.k = of.keys.row(slab.cols.first), tile.k_stride = of.keys.row_stride();
+  if (of.amx == nullptr) tile.k = of.keys.row(slab.cols.first), tile.k_stride = of.keys.row_stride();
   tile.scale = call.scale;
   if (call.whole_rows) {
     of.plan->scores.visibility.mark_tile(queries.b(), queries.h(), row, tile.rows, slab.cols, of.tiles.seen(),
@@ -267,7 +297,7 @@ void whole_tile(BackwardParts<A>& of, const Slab& slab) {
   const Index first = slab.rows.first, col = slab.cols.first, value_dim = call.problem.value_dim;
   const Tile<A> tile = tile_scores(of, slab, Products::all);
   TileGrads<A> grads{.d_q = of.queries.d_q(first),
-                     .d_k = of.keys.d_k().data == nullptr ? nullptr : of.keys.d_k().row(col),
+                     .d_k = of.amx != nullptr || of.keys.d_k().data == nullptr ? nullptr : of.keys.d_k().row(col),
                      .d_q_stride = call.problem.dim,
                      .d_k_stride = of.keys.d_k().stride};
   const auto over_terms = [&](const auto& body) {
@@ -286,7 +316,7 @@ void whole_tile(BackwardParts<A>& of, const Slab& slab) {
   attend::score_grads(scores);
   over_terms([&](const Term<A>& term) { of.tiles.add_grads(term, tile, scores.d_p, grads); });
   apply_slopes(of, slab.rows);
-  over_tile_strips(of, slab, [&](Columns rows, Columns cols) { query_products(of, rows, cols); });
+  slab_grads(of, slab);
 }
 
 /// Rows take up their scores.
@@ -313,11 +343,7 @@ void weigh(BackwardParts<A>& of, Columns rows, const A* bias) {
 template <class A>
 void add_grads(BackwardParts<A>& of, Columns cols) {
   over_slabs(of, cols, [&](const Slab& slab) {
-    if constexpr (std::is_same_v<A, float>) {
-      if (of.amx != nullptr) return slab_on_tiles(of, slab);
-    }
-    of.tiled() ? whole_tile(of, slab) : strips(of, slab);
-    key_products(of, slab);
+    of.tiled() ? whole_tile(of, slab) : of.amx != nullptr ? slab_on_tiles(of, slab) : strips(of, slab);
   });
 }
 
