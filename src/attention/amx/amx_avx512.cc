@@ -95,7 +95,13 @@ struct Avx512Lanes {
   BEARING_TILE_CODE static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
   BEARING_TILE_CODE static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   BEARING_TILE_CODE static Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  BEARING_TILE_CODE static Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
   BEARING_TILE_CODE static Floats max(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+  BEARING_TILE_CODE static Floats min(Floats a, Floats b) { return _mm512_min_ps(a, b); }
+  BEARING_TILE_CODE static Floats abs(Floats x) { return _mm512_abs_ps(x); }
+  BEARING_TILE_CODE static Floats with_sign(Floats x, Floats y) {
+    return _mm512_or_ps(x, _mm512_and_ps(y, all(-0.0f)));
+  }
   BEARING_TILE_CODE static Floats where(std::uint16_t seen, Floats a, Floats b) {
     return _mm512_mask_blend_ps(seen, b, a);
   }
@@ -105,7 +111,7 @@ struct Avx512Lanes {
   }
   BEARING_TILE_CODE static Floats finite(Floats x) {
     constexpr float most = std::numeric_limits<float>::max();
-    return _mm512_min_ps(all(most), _mm512_max_ps(all(-most), x));  // which give x where it is a NaN
+    return min(all(most), max(all(-most), x));  // a NaN stays
   }
   BEARING_TILE_CODE static Floats special_of(Floats from, Floats x) {
     // What VFIXUPIMMPS does for each kind of number, four bits each: NaNs become the quiet one (3), infinities stay (4

@@ -93,6 +93,24 @@ BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Flo
   return Lanes::scale(p, x);
 }
 
+/// (2^f − 1) / f of least relative error on [0, 1], 2.6e-8.
+inline constexpr float growth[] = {0x1.62e43p-1f,  0x1.ebfc34p-3f, 0x1.c6a0bcp-5f,
+                                   0x1.3c3b86p-7f, 0x1.4d2fcp-10f, 0x1.b310f8p-13f};
+
+/// tanh |x| = e / (e + 2), e = exp(2|x|) − 1, in which nothing cancels near 0.
+template <class Lanes>
+BEARING_TILE_CODE inline typename Lanes::Floats tanh(typename Lanes::Floats x) {
+  const auto one = Lanes::all(1);
+  const auto y =
+      Lanes::min(Lanes::all(40), Lanes::multiply(Lanes::abs(x), Lanes::all(2 * std::numbers::log2e_v<float>)));
+  const auto f = Lanes::fraction(y), power = Lanes::scale(one, y);
+  auto p = Lanes::all(growth[std::size(growth) - 1]);
+#pragma GCC unroll 8
+  for (std::size_t i = std::size(growth) - 1; i > 0; --i) p = Lanes::multiply_add(p, f, Lanes::all(growth[i - 1]));
+  const auto e = Lanes::multiply_add(power, Lanes::multiply(f, p), Lanes::subtract(power, one));
+  return Lanes::with_sign(Lanes::divide(e, Lanes::add(e, Lanes::all(2))), x);
+}
+
 /// Scores of a strip, which become its weights: row by row the largest, then what each row's weights are taken against,
 /// then row by row the weights.
 struct Strip {
@@ -131,6 +149,18 @@ enum class Sight { all, runs, marks, marks_in_runs };
 inline std::uint16_t visible(Columns sees, Index j) {
   const auto below = [j](Index n) { return (1u << std::clamp<Index>(n - j, 0, 16)) - 1u; };
   return static_cast<std::uint16_t>(below(sees.end) & ~below(sees.first));
+}
+
+/// The scores of row i are kept within the cap.
+template <class Lanes, int pieces>
+BEARING_TILE_CODE inline void cap_row(const Strip& strip, Index i) {
+  float* s = strip.s + i * scores_stride(pieces);
+  const auto cap = Lanes::all(strip.block.cap), part = Lanes::all(1 / strip.block.cap);
+  for (Index j = 0; j < strip.item.cols; j += 32, s += scores_step(pieces)) {
+    for (float* at : {s, s + 16}) {
+      Lanes::store(at, Lanes::multiply(cap, tanh<Lanes>(Lanes::multiply(part, Lanes::load(at)))));
+    }
+  }
 }
 
 /// What row i adds to its scores, and which of them it sees.
@@ -337,6 +367,7 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
   };
   for (Index i = 0; i < strip_rows; ++i) {
     if (pieces > 1) go_on(i + 1, 4 * strip_rows);
+    if (block.cap > 0) cap_row<Lanes, pieces>(strip, i);
     find(strip, i, rows.lanes[i]);
   }
   rows.find_max(block, item, biased ? 1 : block.scale);

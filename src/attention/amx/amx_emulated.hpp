@@ -122,8 +122,22 @@ struct PlainLanes {
   static Floats multiply_add(const Floats& a, const Floats& b, const Floats& c) {
     return each([&](int l) { return flushed(std::fma(flushed(a.lane[l]), flushed(b.lane[l]), flushed(c.lane[l]))); });
   }
+  static Floats divide(const Floats& a, const Floats& b) {
+    return each([&](int l) { return flushed(flushed(a.lane[l]) / flushed(b.lane[l])); });
+  }
+  /// b where one is a NaN.
   static Floats max(const Floats& a, const Floats& b) {
     return each([&](int l) { return a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]; });
+  }
+  static Floats min(const Floats& a, const Floats& b) {
+    return each([&](int l) { return a.lane[l] < b.lane[l] ? a.lane[l] : b.lane[l]; });
+  }
+  static Floats abs(const Floats& x) {
+    return each([&](int l) { return std::abs(x.lane[l]); });
+  }
+  /// |x| with the sign of y; x ≥ 0.
+  static Floats with_sign(const Floats& x, const Floats& y) {
+    return each([&](int l) { return std::copysign(x.lane[l], y.lane[l]); });
   }
   static Floats where(std::uint16_t seen, const Floats& a, const Floats& b) {
     return each([&](int l) { return (seen >> l & 1) != 0 ? a.lane[l] : b.lane[l]; });

@@ -49,15 +49,18 @@ Columns marked(const char* marks, Columns run) {
 
 bool looks_at_rows(const AttentionPlan<float>& plan) { return plan.tiled && any_looks_at_rows(plan.call.acting); }
 
+/// What products are kept within before they are scaled; 0: nothing.
+float cap(const AttentionCall<float>& call) { return static_cast<float>(call.options.soft_cap) / call.scale; }
+
+/// Whether float has such a cap, and one over it.
+bool has_cap(float cap) { return cap == 0 || (std::isnormal(cap) && std::isnormal(1 / cap)); }
+
 }  // namespace
 
 bool AmxForward::serves(const AttentionPlan<float>& plan) {
-  return on_tiles(plan) && !(plan.call.options.soft_cap > 0);
-}
-
-bool AmxForward::on_tiles(const AttentionPlan<float>& plan) {
   const AttentionCall<float>& call = plan.call;
   if (amx::kernels() == nullptr || call.whole_rows) return false;
+  if (!has_cap(cap(call))) return false;
   if (call.value_rows.size > 0) return false;  // one piece would round turned values once more
   for (const Term<float>& term : call.acting) {
     if (term.add_values != nullptr) return false;
@@ -216,6 +219,7 @@ void AmxForward::meet(Index i, Index n, Columns cols) {
                          .row_first = row_first_.data(),
                          .row_end = row_end_.data(),
                          .scale = log2_scale_,
+                         .cap = cap(plan_->call),
                          .bias = biases(i, n, origin, all),
                          .seen = seen.of,
                          .seen_stride = seen.stride,

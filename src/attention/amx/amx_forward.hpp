@@ -15,8 +15,6 @@ class AmxForward {
  public:
   /// Whether the machine has tiles and a call's products are some for them: nothing is added to values, and no term
   /// looks at whole rows; dims are whole tiles; and there are queries enough.
-  static bool on_tiles(const AttentionPlan<float>& plan);
-  /// … and logits have no cap.
   static bool serves(const AttentionPlan<float>& plan);
   /// Of each number: one of bfloat16.
   static int pieces_of(const AttentionPlan<float>& plan);

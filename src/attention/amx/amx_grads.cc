@@ -40,7 +40,7 @@ bool keeps_packed(const BackwardPlan<float>& plan) {
 
 bool AmxGrads::serves(const BackwardPlan<float>& plan) {
   const bool by_rows = plan.scores.tiled && any_looks_at_rows(plan.scores.call.acting);
-  return AmxForward::on_tiles(plan.scores) && !by_rows && plan.anchors.empty();
+  return AmxForward::serves(plan.scores) && !by_rows && plan.anchors.empty();
 }
 
 AmxGrads::AmxGrads(const BackwardPlan<float>& plan, Index keys) : plan_(&plan), pack_{amx::kernels(), pieces_of(plan)} {

@@ -12,7 +12,7 @@ namespace bearing {
 /// and the sums over queries, which lie feature by feature until they are asked for.
 class AmxGrads {
  public:
-  /// Whether a call's products are on tiles, no row is anchored, and terms need no rows of keys and of their gradients.
+  /// Whether the forward is on tiles, no row is anchored, and terms need no rows of keys and of their gradients.
   static bool serves(const BackwardPlan<float>& plan);
 
   /// `keys`: whose gradients are summed at once. Throws std::bad_alloc; nothing below does.

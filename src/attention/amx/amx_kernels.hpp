@@ -81,6 +81,7 @@ struct Block {
   const Bfloat16 *q = nullptr, *keys = nullptr, *values = nullptr;  ///< packed, keys and values from column 0 on
   const Index *row_first = nullptr, *row_end = nullptr;             ///< [rows] the columns that each row sees
   float scale = 1;                                                  ///< positive, log2(e) in it
+  float cap = 0;  ///< > 0: x ← cap · tanh(x / cap), before the scale
   Bias bias = {};
   /// null, or row i sees those of its columns j where seen[i · seen_stride + j] is not 0
   const char* seen = nullptr;

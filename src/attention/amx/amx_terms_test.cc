@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/dense_bias.hpp>
 #include <limits>
@@ -27,11 +28,25 @@ using test::Params;
 using test::Standing;
 using test::tiles_case;
 
+/// Other sums have other roundings.
 bool on_tiles(const AttentionData<float>& data, const TermList<float>& terms) {
   const Forced tiles(&amx::emulated);
   const auto got = data.forward<float>(terms);
   const Forced none(nullptr);
   return !test::same_bits(data.forward<float>(terms).out, got.out);
+}
+/// Products of tiles outside of the block kernel are the backward's.
+bool backward_on_tiles(const AttentionData<float>& data, const TermList<float>& terms) {
+  static Index products;
+  products = 0;
+  amx::Kernels counting = amx::emulated;
+  counting.multiply = [](const amx::TileProduct& product) {
+    ++products;
+    amx::emulated.multiply(product);
+  };
+  const Forced tiles(&counting);
+  data.backward<float>(terms);
+  return products > 0;
 }
 
 /// Both ways, whoever serves the backward.
@@ -49,7 +64,7 @@ TEST(AmxTerms, MasksOfAllKindsTogether) {
     for (const Window& window : {Window{}, Window{.before = 6, .after = 2}}) {
       for (const Standing standing : test::standings) {
         for (unsigned bits = 0; bits < 16; ++bits) {
-          if (++some % 3 != 0) continue;  // each kind meets each other one
+          if (++some % 5 != 0) continue;  // each kind meets each other one
           AttentionCase c = masks.of(mask, window, standing, bits);
           c.dim = 32, c.value_dim = 32;
           SCOPED_TRACE("standing " + std::to_string(static_cast<int>(standing)) + ", bits " + std::to_string(bits));
@@ -70,11 +85,11 @@ TEST(AmxTerms, AMaskOfTheCallersOwnIsReadWhereItLies) {
     AttentionCase c = tiles_case(q_len, k_len);
     c.options.visible = {visible.get(), {1, 2, q_len, k_len}, {0, 0, 2 * k_len, step}};
     const AttentionData<float> data(c);
-    EXPECT_TRUE(on_tiles(data, {}));
+    EXPECT_TRUE(on_tiles(data, {}) && backward_on_tiles(data, {}));
     expect_both(data, {}, {});
     test::Workers threads(3);
     const Forced forced(&amx::emulated);
-    EXPECT_TRUE(data.forward<float>({}, threads).same_bits_as(data.forward<float>({})));
+    EXPECT_TRUE(data.backward<float>({}, threads).same_bits_as(data.backward<float>({})));
   }
 }
 
@@ -97,7 +112,18 @@ TEST(AmxTerms, EveryEncodingOfScores) {
       const AttentionData<float> data(c);
       ASSERT_TRUE(on_tiles(data, f32.list));
       served.insert(one.info->name);
-      expect_both(data, f32.list, f64.list);
+      params.clear_grads();
+      const auto truth = test::attention_truth(data.problem(true), f64.list);
+      std::vector<std::vector<double>> wanted;
+      for (std::size_t p = 0; p < params.count(); ++p) wanted.push_back(params.grads(p));
+      const Forced forced(&amx::emulated);
+      test::expect_attention<float>(data, truth, f32.list);
+      params.clear_grads();
+      test::expect_attention_gradients<float>(data, truth, f32.list);
+      for (std::size_t p = 0; p < params.count(); ++p) {
+        test::expect_close(params.float_grads(p), wanted[p], 16 * std::max(4.0, truth.score_size), c.k_len,
+                           "parameter " + std::to_string(p), 1);
+      }
     }
   }
   EXPECT_GE(served.size(), 15u);
@@ -112,9 +138,24 @@ TEST(AmxTerms, DistancesThatAreNoFunctionOfIndices) {
       const AlibiBias<double> bias64(alibi);
       const AlibiBias<float> bias32(alibi);
       const AttentionData<float> data(c);
-      EXPECT_TRUE(on_tiles(data, with(bias32)));
+      EXPECT_TRUE(on_tiles(data, with(bias32)) && backward_on_tiles(data, with(bias32)));
       expect_both(data, with(bias32), with(bias64));
     }
+  }
+}
+
+TEST(AmxTerms, CapsOfScores) {
+  for (const double cap : {0.5, 30.0}) {
+    AttentionCase c = tiles_case(40, 150);
+    c.options = {.mask = Mask::causal, .soft_cap = cap};
+    c.q_first = 110;
+    const Alibi alibi{{0.25, 0.5}};
+    const AlibiBias<double> bias64(alibi);
+    const AlibiBias<float> bias32(alibi);
+    const AttentionData<float> data(c);
+    EXPECT_TRUE(on_tiles(data, {}) && backward_on_tiles(data, {}));
+    expect_both(data, {}, {});
+    expect_both(data, with(bias32), with(bias64));
   }
 }
 
@@ -143,14 +184,14 @@ TEST(AmxTerms, AnyMatrixAloneAndWithOthers) {
   const AlibiBias<double> alibi64(alibi);
   const AlibiBias<float> alibi32(alibi);
   for (const Index step : {1, 2}) {
-    const Matrix matrix(100, 600, step);
+    const Matrix matrix(40, 600, step);
     const DenseBias<double> bias64 = matrix.bias(matrix.wide);
     const DenseBias<float> bias32 = matrix.bias(matrix.narrow);
-    AttentionCase c = tiles_case(100, 600);
+    AttentionCase c = tiles_case(40, 600);
     for (const Mask mask : {Mask::none, Mask::causal}) {
-      c.options.mask = mask, c.q_first = 500;
+      c.options.mask = mask, c.q_first = 560;
       const AttentionData<float> data(c);
-      EXPECT_TRUE(on_tiles(data, with(bias32)));
+      EXPECT_TRUE(on_tiles(data, with(bias32)) && backward_on_tiles(data, with(bias32)));
       expect_both(data, with(bias32), with(bias64));
       expect_both(data, with(alibi32, bias32), with(alibi64, bias64));
     }

@@ -45,7 +45,7 @@ struct Head {
   std::vector<float> bias = {};    ///< of distance j − i, from −rows + 1 on; in units of log2
   std::vector<float> matrix = {};  ///< [rows, cols]
   std::vector<char> marks = {};    ///< [rows, cols] 0 where a key is hidden
-  float scale = 0.125f;
+  float scale = 0.125f, cap = 0;
   int pieces = 1;
 
   Head(Index m, Index n, Index d, Index e, std::uint64_t seed, double range = 1)
@@ -82,6 +82,7 @@ struct Head {
     for (Index d = 0; d < dim; ++d) {
       s += static_cast<double>(q[at(i * dim + d)]) * k[at(j * dim + d)];
     }
+    if (cap > 0) s = cap * std::tanh(s / cap);
     return marks.empty() || marks[at(i * cols + j)] != 0 ? s * scale + added(i, j) : -infinity;
   }
   /// In units of log2; of numbers that are none, 0.
@@ -138,6 +139,7 @@ Result run(const Head& head, const Kernels& kernels, std::vector<Index> cuts = {
               .row_first = head.first.data(),
               .row_end = head.end.data(),
               .scale = head.scale,
+              .cap = head.cap,
               .bias = head.biases(),
               .seen = head.marks.empty() ? nullptr : head.marks.data(),
               .seen_stride = head.cols,
@@ -172,6 +174,7 @@ void expect_same_bits(const Result& a, const Result& b) {
 /// or the bias. The mean of values in [−1, 1] with such weights is off by what these factors deviate from their own
 /// mean, on the mean: at most ε, over 1 − ε; and float's sums over `cols` products, of values and of weights, and the
 /// vectors' own, by cols·2^-24 each.
+/// A cap's tanh has eight roundings more.
 /// In pieces the polynomial is off by 8.3e-8, no weight is rounded, and below 2^-24 of each product is left out.
 /// The sum is of weights before they are rounded: it is off by a factor 1 + η at most, η their ε without 2^-8 and
 /// cols·2^-24 for float's sum; its logarithm by −log2(1 − η).
@@ -197,7 +200,8 @@ void expect_exact(const Head& head, const Result& r) {
       for (Index d = 0; d < head.value_dim; ++d) EXPECT_EQ(out[d], 0);
       continue;
     }
-    const double exponent = (static_cast<double>(head.dim) / 2 + 9) * products + 5 * (size + 1);
+    const double capped = head.cap > 0 ? 8 * std::min<double>(products, head.cap * head.scale) : 0;
+    const double exponent = (static_cast<double>(head.dim) / 2 + 9) * products + capped + 5 * (size + 1);
     const bool in_pieces = head.pieces > 1;
     const double unrounded = (in_pieces ? 8.3e-8 + 6 * 0x1p-24 : 7.5e-5) + std::log(2) * exponent * 0x1p-24;
     const double weight = (in_pieces ? 0 : 0x1p-8) + unrounded;
@@ -351,7 +355,7 @@ TEST(AmxTest, AddsAnyMatrix) {
 
 TEST(AmxTest, SeesWhatIsMarkedAndNoMore) {
   for (const bool causal : {false, true}) {
-    Head head(70, 300, 32, 32, 17, 2);
+    Head head(50, 150, 32, 32, 17, 2);
     if (causal) head.causal();
     head.mark([](Index i, Index j) { return (i * 31 + j * 17) % 10 > 2 && i != 40; });  // row 40 sees nothing
     expect_exact_everywhere(head);
@@ -362,6 +366,33 @@ TEST(AmxTest, SeesWhatIsMarkedAndNoMore) {
     head.bias_by_distance([](Index n) { return 0.01 * static_cast<double>(n); });
     expect_exact_everywhere(head.in_pieces());
   }
+}
+
+TEST(AmxTest, CapsScores) {
+  Head head(40, 150, 32, 32, 19, 4);
+  for (const float cap : {1.0f, 10.0f, 1e6f}) {
+    head.cap = cap;
+    expect_exact_everywhere(head);
+    expect_exact_everywhere(head.in_pieces());
+  }
+  head.cap = 10;
+  head.causal();
+  head.bias_by_distance([](Index n) { return 0.1 * static_cast<double>(n); });
+  expect_exact_everywhere(head.in_pieces());
+}
+
+TEST(AmxTest, TanhIsWithinFourUnits) {
+  for (double x = 0x1p-30; x < 100; x *= 1.003) {
+    for (const double sign : {-1.0, 1.0}) {
+      const auto z = static_cast<float>(sign * x);
+      const double want = std::tanh(static_cast<double>(z));
+      ASSERT_NEAR(tanh<PlainLanes>(PlainLanes::all(z)).lane[0], want, 4 * 0x1p-24 * std::abs(want)) << z;
+    }
+  }
+  EXPECT_EQ(tanh<PlainLanes>(PlainLanes::all(0)).lane[0], 0);
+  EXPECT_EQ(tanh<PlainLanes>(PlainLanes::all(-infinity)).lane[0], -1);
+  const auto none = tanh<PlainLanes>(PlainLanes::all(std::nanf("")));
+  EXPECT_TRUE(std::isnan(none.lane[0]));
 }
 
 TEST(AmxTest, WhatIsFiniteInAMatrixHidesNothing) {
