@@ -28,10 +28,10 @@ void as_stored(const HeadRows<float>& rows, Index b, Index h, Index j, const F& 
 
 float log2_scale(const AttentionCall<float>& call) { return call.scale * std::numbers::log2e_v<float>; }
 
-/// What terms and masks work out at once: columns start at a whole block of the kernel, and stay in the second cache
-/// beside keys and values while the rows pass by.
-constexpr TileExtents most_tile = {3 * amx::strip_rows, 512};
-constexpr Index grid = amx::block_cols(1);
+/// What terms work out at once; and columns that rows are marked for. Columns start at a whole block of the kernel, and
+/// stay in the second cache while the rows pass by.
+constexpr TileExtents most_tile = {3 * amx::strip_rows, 256};
+constexpr Index most_marked = 512, grid = amx::block_cols(1);
 
 /// What is marked of a run, without what is not at both of its ends.
 Columns marked(const char* marks, Columns run) {
@@ -76,9 +76,10 @@ int AmxForward::pieces_of(const AttentionPlan<float>& plan) {
 /// queries meet them each time, if what is kept of these stays below a MiB.
 Index AmxForward::block_rows(const AttentionPlan<float>& plan) {
   const Problem& problem = plan.call.problem;
-  const bool wide = std::max({problem.dim, problem.value_dim, plan.call.in_dim}) > 128;
-  const Index most = pieces_of(plan) == 1 || wide ? 192 : plan.tiled ? 288 : 320;
-  return std::min(problem.q_len, most);
+  const Index widest = std::max({problem.dim, problem.value_dim, plan.call.in_dim});
+  const Index beside_rows_of_keys = widest > 128 ? 64 : widest > 64 ? 192 : 288;
+  const Index alone = pieces_of(plan) == 1 || widest > 128 ? 192 : plan.tiled ? 288 : 320;
+  return std::min(problem.q_len, looks_at_rows(plan) ? beside_rows_of_keys : alone);
 }
 
 AmxForward::AmxForward(const AttentionPlan<float>& plan)
@@ -112,7 +113,7 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
     marks = marks || (plan.visibility.holes(b) && plan.visibility.marks_at(b, 0, 0).of == nullptr);
   }
   bias_.resize(size_if(diagonals, problem.q_len + problem.k_len - 1));
-  seen_.resize(size_if(marks, rows * most_tile.cols));
+  seen_.resize(size_if(marks, rows * most_marked));
   for (auto* each : {&max_, &sum_, &rounded_sum_}) each->resize(size(amx::padded(rows)));
   sees_.resize(size(rows)), row_first_.resize(size(rows)), row_end_.resize(size(rows));
   ready_.resize(size(pieces(problem.k_len, pack_cols)));
@@ -148,8 +149,9 @@ void AmxForward::meet_by_tile(Index rows, Columns all) {
   const Tile<float> any{.batch = b_, .head = h_, .row = row_};
   const bool written = !plan_->by_diagonal(b_) && tiles_.lies_at(plan_->call.acting, any, stride) == nullptr;
   const Index at_once = written ? most_tile.rows : rows;
-  for (Index col = all.first / most_tile.cols * most_tile.cols; col < all.end; col += most_tile.cols) {
-    const Columns cols{col, std::min(col + most_tile.cols, all.end)};
+  const Index width = plan_->by_diagonal(b_) ? most_marked : most_tile.cols;
+  for (Index col = all.first / width * width; col < all.end; col += width) {
+    const Columns cols{col, std::min(col + width, all.end)};
     ready(common(cols, all));
     if (!q_rows_.empty()) load_keys(cols, tiles_.k_rows());
     for (Index i = 0; i < rows; i += at_once) meet(i, std::min(at_once, rows - i), cols);
@@ -233,8 +235,8 @@ void AmxForward::meet(Index i, Index n, Columns cols) {
 Marks AmxForward::marks(Index i, Index n, Columns cols) {
   Marks marks = plan_->visibility.marks_at(b_, h_, row_ + i);
   if (marks.of != nullptr) return {marks.of + cols.first, marks.stride};
-  plan_->visibility.mark_tile(b_, h_, row_ + i, n, cols, seen_.data(), most_tile.cols);
-  return {seen_.data(), most_tile.cols};
+  plan_->visibility.mark_tile(b_, h_, row_ + i, n, cols, seen_.data(), most_marked);
+  return {seen_.data(), most_marked};
 }
 
 Columns AmxForward::cut_runs(Index n, const Marks& marks) {

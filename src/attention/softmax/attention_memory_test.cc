@@ -175,6 +175,24 @@ TEST(AttentionMemory, Rope) {
   expect_linear_memory<Bfloat16>("rope, bf16", with(rope));
 }
 
+/// Looks at rows of queries and keys.
+struct Content {
+  using Arithmetic = float;
+
+  void add_scores(const Tile<float>& tile, float* s) const {
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j)
+        s[i * tile.stride + j] += tile.q[i * tile.q_stride] * tile.k[j * tile.k_stride];
+    }
+  }
+  void add_score_grads(const Tile<float>&, const float*, const TileGrads<float>&) const {}
+};
+
+TEST(AttentionMemory, AnEncodingThatLooksAtRows) {
+  const Content content;
+  expect_linear_memory<float>("content", with(content));
+}
+
 /// The same numbers as a quarter as many rows, four times as wide.
 TEST(AttentionMemory, WideHeads) {
   constexpr Index wide = 4 * dim, keys = k_len / 4, queries = 400;
@@ -184,9 +202,12 @@ TEST(AttentionMemory, WideHeads) {
   const RotaryRows<float> rope(table);
   const auto rows = [](const std::vector<float>& of, Index n) { return bhtd(of.data(), 1, 1, n, wide); };
   const AttentionInputs<float> in{rows(x.q, queries), rows(x.k, keys), rows(x.v, keys), Positions(keys - queries)};
-  const long most = peak_of(
-      [&] { attention<float>(in, bhtd(x.out.data(), 1, 1, queries, wide), {}, with(rope), {.mask = Mask::causal}); });
-  EXPECT_LE(most, allowed<float>(1));
+  const Content content;
+  for (const TermList<float>& terms : {with(rope), with(content), with(rope, content)}) {
+    const long most = peak_of(
+        [&] { attention<float>(in, bhtd(x.out.data(), 1, 1, queries, wide), {}, terms, {.mask = Mask::causal}); });
+    EXPECT_LE(most, allowed<float>(1));
+  }
 }
 
 TEST(AttentionMemory, ACausalCallOverAllOfThem) {
