@@ -1,5 +1,8 @@
 #pragma once
 
+#include <bearing/encodings/rotary_rows.hpp>
+#include <vector>
+
 #include "attention/amx/amx_kernels.hpp"
 #include "support/attention.hpp"
 
@@ -19,6 +22,21 @@ class Forced {
 inline AttentionCase tiles_case(Index q_len, Index k_len) {
   return {.q_len = q_len, .k_len = k_len, .dim = 32, .value_dim = 64};
 }
+
+/// Rotations of the cases' queries and keys, in both arithmetics.
+class TilesRope {
+ public:
+  const RotaryRows<double>& exact() const { return rows64_; }
+  const RotaryRows<float>& rows() const { return rows32_; }
+
+ private:
+  RopeTable<double> table64_{rope(), 256};
+  RopeTable<float> table32_{rope(), 256};
+  RotaryRows<double> rows64_{table64_};
+  RotaryRows<float> rows32_{table32_};
+
+  static Rope rope() { return {.head_dim = 32, .pairing = Pairing::half}; }
+};
 
 /// body(case) for masks and windows of queries that are the last of 150 keys, for padding, and for packed sequences.
 template <class Body>

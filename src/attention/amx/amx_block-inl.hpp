@@ -78,7 +78,7 @@ struct Power<1> {
   static constexpr float factors[] = {0x1.fff632p-1f, 0x1.64444cp-1f, 0x1.cefc4cp-3f, 0x1.3f96a4p-4f};
 };
 template <>
-struct Power<3> {
+struct Power<float_pieces> {
   static constexpr float factors[] = {1, 0x1.62e4bap-1f, 0x1.ebdb56p-3f, 0x1.c91cf8p-5f, 0x1.277806p-7f, 0x1.e976p-10f};
 };
 

@@ -114,7 +114,8 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
   }
   bias_.resize(size_if(diagonals, problem.q_len + problem.k_len - 1));
   seen_.resize(size_if(marks, rows * most_marked));
-  for (auto* each : {&max_, &sum_, &rounded_sum_}) each->resize(size(amx::padded(rows)));
+  for (auto* each : {&max_, &sum_}) each->resize(size(amx::padded(rows)));
+  rounded_sum_.resize(size_if(pack_.pieces == 1, amx::padded(rows)));
   sees_.resize(size(rows)), row_first_.resize(size(rows)), row_end_.resize(size(rows));
   ready_.resize(size(pieces(problem.k_len, pack_cols)));
 }
@@ -227,7 +228,7 @@ void AmxForward::meet(Index i, Index n, Columns cols) {
                          .seen_stride = seen.stride,
                          .max = max_.data() + i,
                          .sum = sum_.data() + i,
-                         .rounded_sum = rounded_sum_.data() + i,
+                         .rounded_sum = pack_.pieces == 1 ? rounded_sum_.data() + i : nullptr,
                          .out = out_.data() + i * problem.value_dim,
                          .scratch = scratch_.data()});
 }

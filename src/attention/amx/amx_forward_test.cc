@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
-#include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/encodings/t5.hpp>
 
 #include "support/amx_cases.hpp"
@@ -105,14 +104,11 @@ TEST(AmxForward, ABiasThatIsNoNumberMakesItsQueriesNone) {
 TEST(AmxForward, TurnedRowsAreRoundedOnce) {
   AttentionCase c = tiles_case(40, 150);
   c.options.mask = Mask::causal, c.q_first = 110;
-  const Rope rope{.head_dim = 32, .pairing = Pairing::half};
-  const RopeTable<double> table64(rope, 256);
-  const RopeTable<float> table32(rope, 256);
-  const RotaryRows<double> rows64(table64);
-  const RotaryRows<float> rows32(table32);
+  const test::TilesRope rope;
   const AttentionData<Bfloat16> data(c);
   // |q| and |k| are at most √32, c is 1/√32.
-  expect_tiles<Bfloat16>(data, test::attention_truth(data.problem(false), with(rows64)), with(rows32), std::sqrt(32.0));
+  expect_tiles<Bfloat16>(data, test::attention_truth(data.problem(false), with(rope.exact())), with(rope.rows()),
+                         std::sqrt(32.0));
 }
 
 TEST(AmxForward, WhatLiesWhereNoKeyIsDoesNotMatter) {
@@ -140,9 +136,8 @@ TEST(AmxForward, WhatLiesWhereNoKeyIsDoesNotMatter) {
 TEST(AmxForward, NorWhatLiesWhereNobodyLooks) {
   const test::Hiding hiding(1, 2, 70, 150);
   const Forced forced(&amx::emulated);
-  const RopeTable<float> table(Rope{.head_dim = 32, .pairing = Pairing::half}, 256);
-  const RotaryRows<float> rope(table);
-  for (const TermList<float>& terms : {TermList<float>{}, with(rope)}) {
+  const test::TilesRope rope;
+  for (const TermList<float>& terms : {TermList<float>{}, with(rope.rows())}) {
     hiding.each(tiles_case(70, 150), test::Serves::any, [&](const char* way, const AttentionCase& c) {
       const auto clean = AttentionData<Bfloat16>(c).forward<float>(terms);
       for (const Bfloat16 number : test::garbage<Bfloat16>()) {

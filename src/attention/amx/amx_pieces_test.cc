@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
-#include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/encodings/t5.hpp>
 
 #include "support/amx_cases.hpp"
@@ -66,13 +65,9 @@ TEST(AmxPieces, BiasesByDistance) {
 TEST(AmxPieces, TurnedRowsAreNotRounded) {
   AttentionCase c = tiles_case(40, 150);
   c.options.mask = Mask::causal, c.q_first = 110;
-  const Rope rope{.head_dim = 32, .pairing = Pairing::half};
-  const RopeTable<double> table64(rope, 256);
-  const RopeTable<float> table32(rope, 256);
-  const RotaryRows<double> rows64(table64);
-  const RotaryRows<float> rows32(table32);
-  expect_pieces<float>(c, with(rows32), with(rows64));
-  expect_pieces<Float16>(c, with(rows32), with(rows64));
+  const test::TilesRope rope;
+  expect_pieces<float>(c, with(rope.rows()), with(rope.exact()));
+  expect_pieces<Float16>(c, with(rope.rows()), with(rope.exact()));
 }
 
 TEST(AmxPieces, WhatLiesWhereNobodyLooksDoesNotMatter) {

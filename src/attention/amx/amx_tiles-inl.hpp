@@ -29,7 +29,7 @@ struct Pairs<1> {
 };
 /// The largest product last. In this order columns are loaded once, and rows little more.
 template <>
-struct Pairs<3> {
+struct Pairs<float_pieces> {
   static constexpr Pair order[] = {{0, 2}, {0, 1}, {1, 1}, {1, 0}, {2, 0}, {0, 0}};
 };
 
