@@ -144,13 +144,15 @@ void AmxForward::meet_at_once(Index rows, Columns all) {
   meet(0, rows, {0, all.end});
 }
 
-/// Terms write what they add into room that holds a part of the block's rows.
-void AmxForward::meet_by_tile(Index rows, Columns all) {
+bool AmxForward::terms_write() const {
   Index stride;
   const Tile<float> any{.batch = b_, .head = h_, .row = row_};
-  const bool written = !plan_->by_diagonal(b_) && tiles_.lies_at(plan_->call.acting, any, stride) == nullptr;
-  const Index at_once = written ? most_tile.rows : rows;
-  const Index width = plan_->by_diagonal(b_) ? most_marked : most_tile.cols;
+  return !plan_->by_diagonal(b_) && tiles_.lies_at(plan_->call.acting, any, stride) == nullptr;
+}
+
+void AmxForward::meet_by_tile(Index rows, Columns all) {
+  const bool written = terms_write();
+  const Index at_once = written ? most_tile.rows : rows, width = written ? most_tile.cols : most_marked;
   for (Index col = all.first / width * width; col < all.end; col += width) {
     const Columns cols{col, std::min(col + width, all.end)};
     ready(common(cols, all));

@@ -32,8 +32,10 @@ class AmxForward {
   void open_queries(Index rows);
   void begin();
   Index kv_head() const { return h_ / plan_->call.group(); }
-  /// Whether columns are met tile by tile: not where runs and biases by distance say all.
-  bool by_tile() const { return plan_->visibility.holes(b_) || !plan_->by_diagonal(b_); }
+  /// Whether terms write what they add: into room for a part of the block's rows and columns.
+  bool terms_write() const;
+  /// Whether columns are met tile by tile: where terms write, or masks have holes.
+  bool by_tile() const { return plan_->visibility.holes(b_) || terms_write(); }
   void meet_at_once(Index rows, Columns all);
   void meet_by_tile(Index rows, Columns all);
   /// Rows i … i + n − 1 of the block meet columns that are ready.
