@@ -40,9 +40,8 @@
 //                                                              calls can refuse outputs that overlap with it
 //     void put_scores(const Tile&, A* s) const                 goes with add_scores where neither q nor k is looked at:
 //                                                              writes what that adds to 0. Tiles are large then
-//     const A* matrix(const Tile&, Index& row_stride) const    goes with add_scores where what that adds may lie in
-//                                                              memory: the tile's first number of it, columns side by
-//                                                              side and rows row_stride apart; null: it does not
+//     View<const A, 2> matrix(Index batch, Index head) const   goes with add_scores where that adds a matrix which lies
+//                                                              in memory, and looks at neither q nor k: [q_len, k_len]
 //     Index scratch_size(Index rows, Index cols) const         numbers of A that it works with on a tile of that size
 //     Index turn_scratch(Index dim) const                      doubles that turn, turn_values and their backwards work
 //                                                              with

@@ -20,7 +20,7 @@ struct Term {
   void (*bias_grads)(const void*, Index head, Index n, const double* distance, const A* d_b, A* d_params) = nullptr;
   void (*add_scores)(const void*, const Tile<A>&, A* s) = nullptr;
   void (*put_scores)(const void*, const Tile<A>&, A* s) = nullptr;
-  const A* (*matrix)(const void*, const Tile<A>&, Index& row_stride) = nullptr;
+  View<const A, 2> (*matrix)(const void*, Index batch, Index head) = nullptr;
   void (*add_score_grads)(const void*, const Tile<A>&, const A* d_s, const TileGrads<A>&) = nullptr;
   void (*add_values)(const void*, const Tile<A>&, const A* p, Index value_dim, A* o, Index o_stride) = nullptr;
   void (*add_value_grads)(const void*, const Tile<A>&, const A* p, Index value_dim, const A* d_o, Index d_o_stride,
@@ -64,9 +64,9 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || ValueRowTerm<E, A> || RowTerm<E, 
       };
     }
   }
-  if constexpr (requires(const Tile<A>& tile, Index& stride) { encoding.matrix(tile, stride); }) {
-    term.matrix = [](const void* self, const Tile<A>& tile, Index& row_stride) {
-      return static_cast<const E*>(self)->matrix(tile, row_stride);
+  if constexpr (requires { encoding.matrix(Index{}, Index{}); }) {
+    term.matrix = [](const void* self, Index batch, Index head) {
+      return static_cast<const E*>(self)->matrix(batch, head);
     };
   }
   if constexpr (ValueTerm<E, A>) {

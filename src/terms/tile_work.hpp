@@ -114,12 +114,6 @@ class TileWork {
     for (Index t = begun ? 1 : 0; t < terms.size; ++t) add(terms.terms[size(t)], tile, s);
   }
 
-  /// Where the sum of all terms lies already, rows row_stride apart; null: nowhere.
-  const A* lies_at(const TermList<A>& terms, const Tile<A>& tile, Index& row_stride) const {
-    if (terms.size != 1 || terms.terms[0].matrix == nullptr) return nullptr;
-    return terms.terms[0].matrix(terms.terms[0].self, tile, row_stride);
-  }
-
   /// The gradients of add().
   void add_grads(const Term<A>& term, const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) {
     if (term.add_score_grads != nullptr) return term.add_score_grads(term.self, tile, d_s, grads);

@@ -23,8 +23,8 @@ class BEARING_EXPORT DenseBias {
   /// Throws ShapeError for another shape, of the bias or its gradient.
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
-  /// Where columns lie side by side.
-  const A* matrix(const Tile<A>& tile, Index& row_stride) const;
+  /// Strides are 0 along an axis of 1.
+  View<const A, 2> matrix(Index batch, Index head) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
   auto grad_block(Index batch, Index head) const { return ParamBlock(slice(slice(bias_.grad, 0, batch), 0, head)); }
   void borrows(MemoryList& to) const { to.param("DenseBias.bias", bias_); }

@@ -109,14 +109,9 @@ struct Avx512Lanes {
     const __m128i bytes = _mm_maskz_loadu_epi8(seen, marks);
     return _mm_test_epi8_mask(bytes, bytes);
   }
-  BEARING_TILE_CODE static Floats finite(Floats x) {
-    constexpr float most = std::numeric_limits<float>::max();
-    return min(all(most), max(all(-most), x));  // a NaN stays
-  }
-  BEARING_TILE_CODE static Floats special_of(Floats from, Floats x) {
-    // What VFIXUPIMMPS does for each kind of number, four bits each: NaNs become the quiet one (3), infinities stay (4
-    // and 5), all others leave x (0).
-    return _mm512_fixupimm_ps(x, from, _mm512_set1_epi32(0x0054'0033), 0);
+  BEARING_TILE_CODE static Floats quiet(Floats x) {
+    // What VFIXUPIMMPS does for each kind of number, four bits each: 3, the quiet NaN, for both kinds of NaN; 0, x.
+    return _mm512_fixupimm_ps(x, x, _mm512_set1_epi32(0x33), 0);
   }
   BEARING_TILE_CODE static Floats fraction(Floats x) {
     return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);

@@ -97,7 +97,7 @@ BEARING_TILE_CODE inline typename Lanes::Floats power_of_two(typename Lanes::Flo
 inline constexpr float growth[] = {0x1.62e43p-1f,  0x1.ebfc34p-3f, 0x1.c6a0bcp-5f,
                                    0x1.3c3b86p-7f, 0x1.4d2fcp-10f, 0x1.b310f8p-13f};
 
-/// tanh |x| = e / (e + 2), e = exp(2|x|) − 1, in which nothing cancels near 0.
+/// tanh |x| = e / (e + 2), e = exp(2|x|) − 1, in which nothing cancels near 0. From 2^40 on for e + 1 it is 1.
 template <class Lanes>
 BEARING_TILE_CODE inline typename Lanes::Floats tanh(typename Lanes::Floats x) {
   const auto one = Lanes::all(1);
@@ -192,8 +192,7 @@ struct RowScores {
       if constexpr (by == Bias::By::distance) {
         x = Lanes::multiply_add(x, Lanes::all(scale), more);
       } else {
-        const auto log2_more = Lanes::multiply(more, Lanes::all(std::numbers::log2e_v<float>));
-        x = Lanes::special_of(more, Lanes::finite(Lanes::multiply_add(x, Lanes::all(scale), log2_more)));
+        x = Lanes::quiet(Lanes::add(Lanes::multiply(x, Lanes::all(scale)), more));
       }
     }
     if constexpr (sight != Sight::all) x = Lanes::where(seen, x, Lanes::all(-std::numeric_limits<float>::infinity()));
@@ -228,8 +227,16 @@ BEARING_TILE_CODE inline typename Lanes::Floats narrow(float* to, typename Lanes
 
 /// Where scores are multiplied by their scale: before, where there is a bias; as the maximum is subtracted, in one
 /// rounding; or in one of its own, as the maximum was, where a unit in its last place is worth much.
-enum class Scaled { before, fused, apart };
+/// Logits that a matrix was added to are rounded as such, and go to units of log2 with the maximum subtracted: what a
+/// large negative number hides is told apart as its sums are.
+enum class Scaled { before, fused, apart, natural };
 constexpr float large_maximum = 0x1p20f;
+
+/// 2^x, x = log2(e) · logit
+template <class Lanes, int pieces>
+BEARING_TILE_CODE inline typename Lanes::Floats exponential(typename Lanes::Floats logit) {
+  return power_of_two<Lanes, pieces>(Lanes::multiply(logit, Lanes::all(std::numbers::log2e_v<float>)));
+}
 
 /// The weights of row i, 2^(score − max), and the sums of each lane; of one piece, also as they were rounded.
 template <class Lanes, Scaled scaled, int pieces>
@@ -239,6 +246,7 @@ BEARING_TILE_CODE inline void weigh_row(const Strip& strip, Index i, float max, 
   const auto scale = Lanes::all(strip.block.scale), minus_max = Lanes::all(-max);
   const auto weight = [&](const float* at) BEARING_TILE_CODE {
     const auto x = Lanes::load(at);
+    if constexpr (scaled == Scaled::natural) return exponential<Lanes, pieces>(Lanes::add(x, minus_max));
     if constexpr (scaled == Scaled::before) return power_of_two<Lanes, pieces>(Lanes::add(x, minus_max));
     if constexpr (scaled == Scaled::fused) return power_of_two<Lanes, pieces>(Lanes::multiply_add(x, scale, minus_max));
     return power_of_two<Lanes, pieces>(Lanes::add(Lanes::multiply(x, scale), minus_max));
@@ -264,19 +272,23 @@ struct StripRows {
   alignas(64) float lanes[strip_rows][16];          ///< the largest scores, later the sums of weights
   alignas(64) float rounded_lanes[strip_rows][16];  ///< the sums of weights as bfloat16
   alignas(64) float max[strip_rows];                ///< what weights are taken against
-  alignas(64) float rescale[strip_rows];            ///< what sums so far are multiplied by, a power of two
+  alignas(64) float rescale[strip_rows];            ///< what sums so far are multiplied by
 
-  BEARING_TILE_CODE void find_max(const Block& block, const Item& item, float scale) {
+  /// Maxima of logits are what was found; others are whole numbers, which make a change a power of two.
+  BEARING_TILE_CODE void find_max(const Block& block, const Item& item) {
+    const bool natural = block.bias.by == Bias::By::element;
+    const auto scale = Lanes::all(block.bias.by == Bias::By::none ? block.scale : 1);
     const auto hidden = Lanes::all(-std::numeric_limits<float>::infinity());
     for (Index i = 0; i < strip_rows; i += 16) {
-      const auto highest = Lanes::multiply(Lanes::max_of(lanes + i), Lanes::all(scale));
-      const auto old = Lanes::load(block.max + item.row + i), next = Lanes::max(Lanes::ceil(highest), old);
+      const auto highest = Lanes::multiply(Lanes::max_of(lanes + i), scale);
+      const auto old = Lanes::load(block.max + item.row + i);
+      const auto next = Lanes::max(natural ? highest : Lanes::ceil(highest), old);
       // A NaN counts as seen. What is hidden has weights 0 for any maximum.
       const auto seen = static_cast<std::uint16_t>(~(Lanes::equal(old, hidden) & Lanes::equal(highest, hidden)));
       const auto down = Lanes::where(seen, Lanes::subtract(old, next), Lanes::all(0));
       Lanes::store(block.max + item.row + i, next);
       Lanes::store(max + i, Lanes::where(seen, next, Lanes::all(0)));
-      Lanes::store(rescale + i, Lanes::scale(Lanes::all(1), down));
+      Lanes::store(rescale + i, natural ? exponential<Lanes, float_pieces>(down) : Lanes::scale(Lanes::all(1), down));
     }
   }
 
@@ -355,7 +367,6 @@ template <int pieces, class Tiles, class Lanes>
 BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& before, Product& after) {
   const Block& block = strip.block;
   const Item& item = strip.item;
-  const bool biased = block.bias.by != Bias::By::none;
   const FindLargest find = find_largest_of<Lanes, pieces>(strip);
   StripRows<Lanes> rows;
   const Index steps = before.steps<pieces>() + after.steps<pieces>();
@@ -370,21 +381,23 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
     if (block.cap > 0) cap_row<Lanes, pieces>(strip, i);
     find(strip, i, rows.lanes[i]);
   }
-  rows.find_max(block, item, biased ? 1 : block.scale);
+  rows.find_max(block, item);
   for (Index i = 0; i < strip_rows; ++i) {
     if (pieces == 1)
       go_on(i + 1, strip_rows / 2);
     else
       go_on(strip_rows + 3 * (i + 1), 4 * strip_rows);
-    const auto weigh = [&]<Scaled scaled>() BEARING_TILE_CODE {
+    const auto weigh_as = [&]<Scaled scaled>() BEARING_TILE_CODE {
       weigh_row<Lanes, scaled, pieces>(strip, i, rows.max[i], rows.lanes[i], rows.rounded_lanes[i]);
     };
-    if (biased) {
-      weigh.template operator()<Scaled::before>();
+    if (block.bias.by == Bias::By::element) {
+      weigh_as.template operator()<Scaled::natural>();
+    } else if (block.bias.by == Bias::By::distance) {
+      weigh_as.template operator()<Scaled::before>();
     } else if (std::abs(rows.max[i]) < large_maximum) {
-      weigh.template operator()<Scaled::fused>();
+      weigh_as.template operator()<Scaled::fused>();
     } else {
-      weigh.template operator()<Scaled::apart>();
+      weigh_as.template operator()<Scaled::apart>();
     }
   }
   rows.add_sums(block, item);

@@ -129,6 +129,7 @@ struct PlainLanes {
   static Floats max(const Floats& a, const Floats& b) {
     return each([&](int l) { return a.lane[l] > b.lane[l] ? a.lane[l] : b.lane[l]; });
   }
+  /// b where one is a NaN.
   static Floats min(const Floats& a, const Floats& b) {
     return each([&](int l) { return a.lane[l] < b.lane[l] ? a.lane[l] : b.lane[l]; });
   }
@@ -148,17 +149,9 @@ struct PlainLanes {
     for (int l = 0; l < 16; ++l) bits |= static_cast<unsigned>((seen >> l & 1) != 0 && marks[l] != 0) << l;
     return static_cast<std::uint16_t>(bits);
   }
-  /// The largest numbers in place of infinities.
-  static Floats finite(const Floats& x) {
-    constexpr float most = std::numeric_limits<float>::max();
-    return each([&](int l) { return std::isinf(x.lane[l]) ? std::copysign(most, x.lane[l]) : x.lane[l]; });
-  }
-  /// The infinities of `from`, and the quiet NaN for its NaNs; elsewhere x.
-  static Floats special_of(const Floats& from, const Floats& x) {
-    return each([&](int l) {
-      if (std::isnan(from.lane[l])) return std::bit_cast<float>(0xFFC00000u);
-      return std::isinf(from.lane[l]) ? from.lane[l] : x.lane[l];
-    });
+  /// One NaN, the quiet one, in place of any.
+  static Floats quiet(const Floats& x) {
+    return each([&](int l) { return std::isnan(x.lane[l]) ? std::bit_cast<float>(0xFFC00000u) : x.lane[l]; });
   }
   /// x − ⌊x⌋, rounded down; 0 for −∞.
   static Floats fraction(const Floats& x) {

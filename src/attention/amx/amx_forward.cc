@@ -31,7 +31,10 @@ float log2_scale(const AttentionCall<float>& call) { return call.scale * std::nu
 /// What terms work out at once; and columns that rows are marked for. Columns start at a whole block of the kernel, and
 /// stay in the second cache while the rows pass by.
 constexpr TileExtents most_tile = {3 * amx::strip_rows, 256};
-constexpr Index most_marked = 512, grid = amx::block_cols(1);
+constexpr Index most_marked = 512;
+/// No block of the kernel is cut in two, whatever its pieces: numbers depend on where blocks end.
+constexpr Index grid = amx::block_cols(1);
+static_assert(grid % amx::block_cols(amx::float_pieces) == 0);
 
 /// What is marked of a run, without what is not at both of its ends.
 Columns marked(const char* marks, Columns run) {
@@ -45,6 +48,12 @@ Columns marked(const char* marks, Columns run) {
   while (run.end - run.first >= 8 && !any(marks + run.end - 8)) run.end -= 8;
   while (!run.empty() && marks[run.end - 1] == 0) --run.end;
   return run;
+}
+
+/// The matrix that a term adds in a sequence and head, if its columns lie side by side.
+View<const float, 2> matrix_of(const Term<float>& term, Index b, Index h) {
+  const View<const float, 2> all = term.matrix == nullptr ? View<const float, 2>() : term.matrix(term.self, b, h);
+  return all.stride[1] == 1 ? all : View<const float, 2>();
 }
 
 bool looks_at_rows(const AttentionPlan<float>& plan) { return plan.tiled && any_looks_at_rows(plan.call.acting); }
@@ -95,7 +104,8 @@ AmxForward::AmxForward(const AttentionPlan<float>& plan)
       tiles_(plan.tiled ? plan.call.acting : TermList<float>{}, plan.call.problem,
              plan.tiled ? most_tile : TileExtents{0, 0}, ScoreRoom::own, RowRoom::none,
              looks_at_rows(plan) ? RowRoom::own : RowRoom::none),
-      log2_scale_(log2_scale(plan.call)) {
+      log2_scale_(log2_scale(plan.call)),
+      cap_(cap(plan.call)) {
   const Problem& problem = plan.call.problem;
   const Index rows = plan.extents.rows, columns = amx::padded(problem.k_len);
   q_ = AlignedArray<Bfloat16>(pack_.room(amx::padded(rows) * problem.dim));
@@ -134,8 +144,8 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   }
   if (!all.empty()) by_tile() ? meet_by_tile(rows, all) : meet_at_once(rows, all);
   const float* divisor = pack_.pieces == 1 ? rounded_sum_.data() : sum_.data();
-  constexpr float most = std::numeric_limits<float>::max();
-  for (float& max : max_) max = std::abs(max) < most ? max * std::numbers::ln2_v<float> : max;  // as in_log2() has it
+  constexpr float most = std::numeric_limits<float>::max();  // which in_log2() leaves as it is
+  for (float& max : max_) max = logits() || std::abs(max) == most ? max : max * std::numbers::ln2_v<float>;
   return {b, h, row, rows, out_.data(), divisor, max_.data(), sum_.data(), 1};
 }
 
@@ -144,15 +154,8 @@ void AmxForward::meet_at_once(Index rows, Columns all) {
   meet(0, rows, {0, all.end});
 }
 
-bool AmxForward::terms_write() const {
-  Index stride;
-  const Tile<float> any{.batch = b_, .head = h_, .row = row_};
-  return !plan_->by_diagonal(b_) && tiles_.lies_at(plan_->call.acting, any, stride) == nullptr;
-}
-
 void AmxForward::meet_by_tile(Index rows, Columns all) {
-  const bool written = terms_write();
-  const Index at_once = written ? most_tile.rows : rows, width = written ? most_tile.cols : most_marked;
+  const Index at_once = terms_write() ? most_tile.rows : rows, width = terms_write() ? most_tile.cols : most_marked;
   for (Index col = all.first / width * width; col < all.end; col += width) {
     const Columns cols{col, std::min(col + width, all.end)};
     ready(common(cols, all));
@@ -167,6 +170,8 @@ void AmxForward::open_head(Index b, Index h) {
   if (b != b_ || h / group != h_ / group) std::fill(ready_.begin(), ready_.end(), 0);
   b_ = b, h_ = h;
   hidden_.open(b, kv_head());
+  const TermList<float>& terms = plan_->call.acting;
+  matrix_ = logits() && terms.size == 1 ? matrix_of(terms.terms[0], b, h) : View<const float, 2>();
   if (bias_.empty() || !plan_->by_diagonal(b)) return;
   diagonals_.open(b, h);
   const float* natural = diagonals_.at(plan_->call.problem.q_len - 1, 0);
@@ -192,8 +197,8 @@ void AmxForward::begin() {
   const auto& sinks = plan_->call.options.sinks.value;
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
   if (sinks.data != nullptr && sinks(h_) != max) {
-    const float logit = amx::in_log2(sinks(h_));
-    max = std::ceil(logit);
+    const float logit = logits() ? sinks(h_) : amx::in_log2(sinks(h_));
+    max = logits() ? logit : std::ceil(logit);
     sum = std::exp2(logit - max);
   }
   std::fill(max_.begin(), max_.end(), max);
@@ -223,8 +228,8 @@ void AmxForward::meet(Index i, Index n, Columns cols) {
                          .values = packed_values_.data() + pack_.room(amx::packed_at(origin, problem.value_dim)),
                          .row_first = row_first_.data(),
                          .row_end = row_end_.data(),
-                         .scale = log2_scale_,
-                         .cap = cap(plan_->call),
+                         .scale = logits() ? plan_->call.scale : log2_scale_,
+                         .cap = cap_,
                          .bias = biases(i, n, origin, all),
                          .seen = seen.of,
                          .seen_stride = seen.stride,
@@ -259,16 +264,15 @@ amx::Bias AmxForward::biases(Index i, Index n, Index origin, Columns seen) {
   if (plan_->by_diagonal(b_)) {
     return {amx::Bias::By::distance, bias_.data() + call.problem.q_len - 1 - (row_ + i) + origin, -1};
   }
+  if (matrix_.data != nullptr) {
+    return {amx::Bias::By::element, &matrix_(row_ + i, origin), matrix_.stride[0]};
+  }
   const Index dim = call.problem.dim, first = seen.first / grid * grid;  // from the origin on
   Tile<float> tile = tiles_.open(call.problem, b_, h_, row_ + i, origin + first);
   tile.rows = n, tile.cols = seen.end - first;
   tile.q = q_rows_.empty() ? nullptr : q_rows_.data() + i * dim, tile.q_stride = dim;
   tile.k = q_rows_.empty() ? nullptr : tiles_.k_rows() + first * dim, tile.k_stride = dim;
   tile.scale = call.scale;
-  Index stride = 0;
-  if (const float* matrix = tiles_.lies_at(call.acting, tile, stride)) {
-    return {amx::Bias::By::element, matrix - first, stride};
-  }
   tiles_.write(call.acting, tile, tiles_.scores() + first, false);
   return {amx::Bias::By::element, tiles_.scores(), tile.stride};
 }

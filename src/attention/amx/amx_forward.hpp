@@ -13,8 +13,8 @@ namespace bearing {
 /// block of queries in it.
 class AmxForward {
  public:
-  /// Whether the machine has tiles and a call's products are some for them: nothing is added to values, and no term
-  /// looks at whole rows; dims are whole tiles; and there are queries enough.
+  /// Whether the machine has tiles and a call is one for them: nothing is added to values or turns them; no term looks
+  /// at whole rows; dims are whole tiles; a cap over the scale is a normal number; and there are queries enough.
   static bool serves(const AttentionPlan<float>& plan);
   /// Of each number: one of bfloat16.
   static int pieces_of(const AttentionPlan<float>& plan);
@@ -32,8 +32,10 @@ class AmxForward {
   void open_queries(Index rows);
   void begin();
   Index kv_head() const { return h_ / plan_->call.group(); }
-  /// Whether terms write what they add: into room for a part of the block's rows and columns.
-  bool terms_write() const;
+  /// Whether scores are worked on as logits, to which terms add a matrix; else in units of log2.
+  bool logits() const { return plan_->call.acting.size > 0 && !plan_->by_diagonal(b_); }
+  /// Whether terms write that matrix, into room for a part of the block's rows and columns.
+  bool terms_write() const { return logits() && matrix_.data == nullptr; }
   /// Whether columns are met tile by tile: where terms write, or masks have holes.
   bool by_tile() const { return plan_->visibility.holes(b_) || terms_write(); }
   void meet_at_once(Index rows, Columns all);
@@ -63,7 +65,8 @@ class AmxForward {
   RowTurner<float> query_turner_, key_turner_;
   Diagonals<float> diagonals_;
   TileWork<float> tiles_;
-  float log2_scale_;
+  View<const float, 2> matrix_;  ///< that is added as it lies; null: none
+  float log2_scale_, cap_;
   AlignedArray<Bfloat16> q_, packed_keys_, packed_values_;
   AlignedArray<float> out_, scratch_;
   std::vector<float> loaded_, turned_, bias_, max_, sum_, rounded_sum_;

@@ -63,7 +63,7 @@ struct Splitting {
 
 /// What is added to scores.
 struct Bias {
-  /// none; numbers by j − i, which are as in_log2() has them; or any matrix, as it is.
+  /// none; numbers by j − i, which are as in_log2() has them; or any matrix, of logits.
   enum class By { none, distance, element } by = By::none;
   const float* from = nullptr;  ///< column j of row i takes from[i · stride + j]
   Index stride = -1;
@@ -80,14 +80,14 @@ struct Block {
   Index dim = 0, value_dim = 0;
   const Bfloat16 *q = nullptr, *keys = nullptr, *values = nullptr;  ///< packed, keys and values from column 0 on
   const Index *row_first = nullptr, *row_end = nullptr;             ///< [rows] the columns that each row sees
-  float scale = 1;                                                  ///< positive, log2(e) in it
-  float cap = 0;  ///< > 0: x ← cap · tanh(x / cap), before the scale
+  float scale = 1;  ///< positive; log2(e) in it, unless a matrix is added
+  float cap = 0;    ///< > 0: x ← cap · tanh(x / cap), before the scale
   Bias bias = {};
   /// null, or row i sees those of its columns j where seen[i · seen_stride + j] is not 0
   const char* seen = nullptr;
   Index seen_stride = 0;
   /// [padded(rows)] −∞ and 0 before the first columns. max: a whole number not below the row's scores, in units of
-  /// log2, so that a change rescales by a power of two exactly.
+  /// log2, so that a change rescales by a power of two exactly; where a matrix is added, the row's largest logit.
   float *max = nullptr, *sum = nullptr;
   float* rounded_sum = nullptr;  ///< [padded(rows)] of the weights as bfloat16, 0 before the first columns; one piece
   float* out = nullptr;          ///< [padded(rows), value_dim] 0 before the first columns; not divided by the sum

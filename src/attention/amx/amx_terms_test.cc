@@ -198,20 +198,54 @@ TEST(AmxTerms, AnyMatrixAloneAndWithOthers) {
   }
 }
 
-TEST(AmxTerms, AMatrixGivesTheBitsOfTheBiasThatItIs) {
-  AttentionCase c = tiles_case(100, 600);
-  c.q_first = 500;
-  c.heads = c.kv_heads = 1;
-  const AlibiBias<float> alibi(Alibi{{0.25}});
-  std::vector<float> numbers;
-  for (Index i = 0; i < 100; ++i) {
-    for (Index j = 0; j < 600; ++j) numbers.push_back(-0.25f * static_cast<float>(std::abs(500 + i - j)));
+/// A matrix [330, 1100] that is added tile by tile; and one that says where it lies.
+struct Sums {
+  using Arithmetic = float;
+  static constexpr bool constant = true;
+  const std::vector<float>* numbers;
+
+  void add_scores(const Tile<float>& tile, float* s) const {
+    const auto all = dense(numbers->data(), 330, 1100);
+    for (Index i = 0; i < tile.rows; ++i) {
+      for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += all(tile.row + i, tile.col + j);
+    }
   }
-  const DenseBias<float> matrix(Param<float, 4>{dense<const float>(numbers.data(), 1, 1, 100, 600)});
+};
+struct Lying : Sums {
+  View<const float, 2> matrix(Index, Index) const { return dense(numbers->data(), 330, 1100); }
+};
+
+TEST(AmxTerms, AMatrixThatLiesInMemoryGivesTheBitsOfOneThatIsWritten) {
+  const Matrix matrix(330, 1100, 1);
+  AttentionCase c{.heads = 1, .kv_heads = 1, .q_len = 330, .k_len = 1100, .dim = 32, .value_dim = 32};
   const AttentionData<float> data(c);
+  const Lying lying{{&matrix.narrow}};
+  const Sums written{&matrix.narrow};
   const Forced forced(&amx::emulated);
-  const auto by_distance = data.forward<float>(with(alibi));
-  EXPECT_TRUE(data.forward<float>(with(matrix)).same_bits_as(by_distance));
+  EXPECT_TRUE(data.forward<float>(with(lying)).same_bits_as(data.forward<float>(with(written))));
+}
+
+TEST(AmxTerms, NaNsAreSeenWhereTheyAreOnVectors) {
+  // Of a query, of a key below −∞ of a matrix, and of a key that masks hide.
+  AttentionCase c = tiles_case(40, 150);
+  c.heads = c.kv_heads = 1;
+  std::vector<float> numbers(40 * 150);
+  for (std::size_t i = 0; i < 40; ++i) numbers[150 * i + 70] = -std::numeric_limits<float>::infinity();
+  const DenseBias<float> bias(Param<float, 4>{dense<const float>(numbers.data(), 1, 1, 40, 150)});
+  const auto hidden = std::make_unique<bool[]>(150);
+  for (std::size_t j = 0; j < 150; ++j) hidden[j] = j != 20;
+  c.options.key_mask = dense<const bool>(hidden.get(), 1, 150);
+  for (const Index nan_key : {Index(70), Index(20)}) {
+    AttentionData<float> data(c);
+    data.k()(0, 0, nan_key, 3) = std::numeric_limits<float>::quiet_NaN();
+    const auto count = [&](const amx::Kernels* kernels) {
+      const Forced forced(kernels);
+      const auto out = data.forward<float>(with(bias)).out;
+      return std::ranges::count_if(out, [](float x) { return std::isnan(x); });
+    };
+    EXPECT_EQ(count(&amx::emulated), count(nullptr)) << nan_key;
+    EXPECT_EQ(count(nullptr) > 0, nan_key == 70);
+  }
 }
 
 TEST(AmxTerms, BatchesMixDistancesAndTiles) {

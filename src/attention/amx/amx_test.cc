@@ -138,7 +138,7 @@ Result run(const Head& head, const Kernels& kernels, std::vector<Index> cuts = {
               .values = values.data(),
               .row_first = head.first.data(),
               .row_end = head.end.data(),
-              .scale = head.scale,
+              .scale = head.matrix.empty() ? head.scale : head.scale / std::numbers::log2e_v<float>,
               .cap = head.cap,
               .bias = head.biases(),
               .seen = head.marks.empty() ? nullptr : head.marks.data(),
@@ -213,8 +213,10 @@ void expect_exact(const Head& head, const Result& r) {
       sum += p;
       for (Index d = 0; d < head.value_dim; ++d) mean[at(d)] += p * head.v[at(j * head.value_dim + d)];
     }
-    EXPECT_EQ(r.max[at(i)], std::ceil(r.max[at(i)]));
-    const double log_sum = static_cast<double>(r.max[at(i)]) + std::log2(static_cast<double>(r.sum[at(i)]));
+    const float whole = head.matrix.empty() ? std::ceil(r.max[at(i)]) : r.max[at(i)];
+    EXPECT_EQ(r.max[at(i)], whole);
+    const double unit = head.matrix.empty() ? 1 : std::numbers::log2e;
+    const double log_sum = unit * static_cast<double>(r.max[at(i)]) + std::log2(static_cast<double>(r.sum[at(i)]));
     ASSERT_NEAR(log_sum, highest + std::log2(sum), -std::log2(1 - unrounded - sums)) << "row " << i;
     for (Index d = 0; d < head.value_dim; ++d)
       ASSERT_NEAR(out[d] / r.divisor(head, i), mean[at(d)] / sum, bound) << i << " " << d;
@@ -396,36 +398,47 @@ TEST(AmxTest, TanhIsWithinFourUnits) {
 }
 
 TEST(AmxTest, WhatIsFiniteInAMatrixHidesNothing) {
-  // Row 0 has the least float everywhere, and sees all alike; so does row 1, for beyond 2.4e38 numbers are one, as
-  // units of log2 end there. Row 2 has the largest float once; row 3 a NaN with all bits, which no addition may make a
-  // number, and row 4 an infinity.
+  // Row 0 has the least float everywhere, and sees all alike; row 1 has one number more, and sees that key alone. Row 2
+  // has the largest float once; row 3 a NaN with all bits, which no addition may make a number, and row 4 an infinity.
+  // Row 5 is at −1e9, whose units are 64: a logit of 55 is one unit up.
   constexpr float most = std::numeric_limits<float>::max();
   Head head(40, 150, 32, 32, 18);
-  head.add_matrix([](Index i, Index) { return i < 2 ? -most : 0; });
+  head.add_matrix([](Index i, Index) { return i < 2 ? -most : i == 5 ? -1e9 : 0; });
   head.matrix[at(150 + 100)] = -3e38f;
   head.matrix[at(2 * 150 + 7)] = most;
   head.matrix[at(3 * 150 + 20)] = std::bit_cast<float>(0xFFFFFFFFu);
   head.matrix[at(4 * 150 + 20)] = infinity;
+  std::fill_n(head.q.begin() + 5 * 32, 32, 0.0f);
+  head.q[5 * 32] = 640;
+  for (Index j = 0; j < 150; ++j) head.k[at(j * 32)] = j == 30 || j == 99 ? 1 : 0.25f;  // logits of 55 and 14
   for (const Head& of : {head, head.in_pieces()}) {
     const Result plain = run(of, emulated);
+    const double near = of.pieces == 1 ? 1e-4 : 1e-6;
     for (const Named& each : all_kernels()) {
       SCOPED_TRACE(each.name);
       const Result r = run(of, each.kernels);
       expect_same_bits(r, plain);
       EXPECT_EQ(r.max[0], -most);
-      EXPECT_NEAR(r.sum[0], 150, 0.015);
-      EXPECT_NEAR(r.sum[1], 150, 0.015);
+      EXPECT_NEAR(r.sum[0], 150, 150 * near);
+      EXPECT_EQ(r.max[1], -3e38f);
+      EXPECT_NEAR(r.sum[1], 1, near);
       EXPECT_EQ(r.max[2], most);
-      EXPECT_NEAR(r.sum[2], 1, 1e-4);
+      EXPECT_NEAR(r.sum[2], 1, near);
       EXPECT_TRUE(std::isnan(r.sum[3]));
       EXPECT_TRUE(std::isnan(r.sum[4]));
+      EXPECT_EQ(r.max[5], -1e9f + 64);
+      EXPECT_NEAR(r.sum[5], 2, 2 * near);
+      const auto out = [&](Index i, Index d) { return r.out[i * of.value_dim + d] / r.divisor(of, i); };
+      const auto v = [&](Index j, Index d) { return of.v[at(j * of.value_dim + d)]; };
       for (Index d = 0; d < of.value_dim; ++d) {
         double mean = 0;
-        for (Index j = 0; j < of.cols; ++j) mean += of.v[at(j * of.value_dim + d)] / 150.0;
-        EXPECT_NEAR(r.out[d] / r.divisor(of, 0), mean, 151 * 0x1p-24);
-        EXPECT_EQ(r.out[2 * of.value_dim + d] / r.divisor(of, 2), of.v[at(7 * of.value_dim + d)]);
-        EXPECT_TRUE(std::isnan(r.out[3 * of.value_dim + d]));
-        EXPECT_FALSE(std::isnan(r.out[5 * of.value_dim + d]));
+        for (Index j = 0; j < of.cols; ++j) mean += v(j, d) / 150.0;
+        EXPECT_NEAR(out(0, d), mean, 151 * 0x1p-24);
+        EXPECT_EQ(out(1, d), v(100, d));
+        EXPECT_EQ(out(2, d), v(7, d));
+        EXPECT_TRUE(std::isnan(out(3, d)));
+        EXPECT_NEAR(out(5, d), (v(30, d) + v(99, d)) / 2, 0x1p-23);
+        EXPECT_FALSE(std::isnan(out(6, d)));
       }
     }
   }

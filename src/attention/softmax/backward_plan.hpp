@@ -64,7 +64,7 @@ struct BackwardPlan {
   std::vector<double> d_sinks;     ///< [batch, heads, blocks of queries]; empty: not wanted
   std::vector<Anchor<A>> anchors;  ///< [batch, heads, q_len]; empty where no row is anchored
 
-  /// n rows or columns: in whole tiles, where they are used.
+  /// n rows or columns; in whole tiles, where tiles are used.
   Index whole(Index n) const { return on_tiles ? attend::amx::padded(n) : n; }
   Index row_blocks() const { return pieces(scores.call.problem.q_len, rows); }
   Index key_blocks() const { return pieces(scores.call.problem.k_len, cols); }

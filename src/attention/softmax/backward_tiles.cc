@@ -200,7 +200,7 @@ void key_products(BackwardParts<A>& of, const Slab& slab) {
   }
 }
 
-/// S = c Q Kᵀ and dP = dO Vᵀ of a slab.
+/// S = c Q Kᵀ and dP = dO Vᵀ of a slab; matrix tiles always make both.
 template <class A>
 void slab_products(BackwardParts<A>& of, const Slab& slab, Products wanted) {
   if constexpr (std::is_same_v<A, float>) {
@@ -343,7 +343,13 @@ void weigh(BackwardParts<A>& of, Columns rows, const A* bias) {
 template <class A>
 void add_grads(BackwardParts<A>& of, Columns cols) {
   over_slabs(of, cols, [&](const Slab& slab) {
-    of.tiled() ? whole_tile(of, slab) : of.amx != nullptr ? slab_on_tiles(of, slab) : strips(of, slab);
+    if (of.tiled()) {
+      whole_tile(of, slab);
+    } else if (of.amx != nullptr) {
+      slab_on_tiles(of, slab);
+    } else {
+      strips(of, slab);
+    }
   });
 }
 

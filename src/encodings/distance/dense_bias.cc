@@ -23,33 +23,23 @@ void DenseBias<A>::check(const char* function, const Problem& problem) const {
   check_param(function, "DenseBias", bias_, shape, "[batch or 1, heads or 1, q_len or 1, k_len or 1]");
 }
 
-namespace {
-
-/// What a tile meets of a matrix, an axis of 1 with a stride of 0.
 template <class A>
-View<const A, 2> met_by(const Tile<A>& tile, const View<const A, 4>& bias) {
-  const Index b = kept_at(bias.shape[0], tile.batch), h = kept_at(bias.shape[1], tile.head);
-  const A* first = &bias(b, h, kept_at(bias.shape[2], tile.row), kept_at(bias.shape[3], tile.col));
+View<const A, 2> DenseBias<A>::matrix(Index batch, Index head) const {
+  const View<const A, 4>& bias = bias_.value;
+  const A* first = &bias(kept_at(bias.shape[0], batch), kept_at(bias.shape[1], head), 0, 0);
   const auto step = [&](std::size_t axis) { return bias.shape[axis] == 1 ? 0 : bias.stride[axis]; };
-  return {first, {tile.rows, tile.cols}, {step(2), step(3)}};
+  return {first, {bias.shape[2], bias.shape[3]}, {step(2), step(3)}};
 }
-
-}  // namespace
 
 template <class A>
 void DenseBias<A>::add_scores(const Tile<A>& tile, A* s) const {
-  const View<const A, 2> bias = met_by(tile, bias_.value);
-  if (bias.stride[1] == 1) return tiles::add_matrix(tile.rows, tile.cols, bias.data, bias.stride[0], s, tile.stride);
+  const View<const A, 2> bias = matrix(tile.batch, tile.head);
+  const A* first = &bias(tile.row, tile.col);
+  const Index row_step = bias.stride[0], step = bias.stride[1];
+  if (step == 1) return tiles::add_matrix(tile.rows, tile.cols, first, row_step, s, tile.stride);
   for (Index i = 0; i < tile.rows; ++i) {
-    for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += bias(i, j);
+    for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += first[i * row_step + j * step];
   }
-}
-
-template <class A>
-const A* DenseBias<A>::matrix(const Tile<A>& tile, Index& row_stride) const {
-  const View<const A, 2> bias = met_by(tile, bias_.value);
-  row_stride = bias.stride[0];
-  return bias.stride[1] == 1 ? bias.data : nullptr;
 }
 
 template <class A>
