@@ -230,7 +230,6 @@ BEARING_TILE_CODE inline typename Lanes::Floats narrow(float* to, typename Lanes
 /// Logits that a matrix was added to are rounded as such, and go to units of log2 with the maximum subtracted: what a
 /// large negative number hides is told apart as its sums are.
 enum class Scaled { before, fused, apart, natural };
-constexpr float large_maximum = 0x1p20f;
 
 /// 2^x, x = log2(e) · logit
 template <class Lanes, int pieces>
@@ -394,7 +393,7 @@ BEARING_TILE_CODE inline void weigh(Tiles& tiles, const Strip& strip, Product& b
       weigh_as.template operator()<Scaled::natural>();
     } else if (block.bias.by == Bias::By::distance) {
       weigh_as.template operator()<Scaled::before>();
-    } else if (std::abs(rows.max[i]) < large_maximum) {
+    } else if (std::abs(rows.max[i]) < large_logit) {
       weigh_as.template operator()<Scaled::fused>();
     } else {
       weigh_as.template operator()<Scaled::apart>();

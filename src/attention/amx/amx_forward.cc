@@ -58,6 +58,9 @@ View<const float, 2> matrix_of(const Term<float>& term, Index b, Index h) {
 
 bool looks_at_rows(const AttentionPlan<float>& plan) { return plan.tiled && any_looks_at_rows(plan.call.acting); }
 
+/// Whether a unit of a bias is so large that it must be the one of logits, in the backward and elsewhere too.
+bool is_large(float bias) { return std::abs(bias) >= amx::large_logit && !std::isinf(bias); }
+
 /// What products are kept within before they are scaled; 0: nothing.
 float cap(const AttentionCall<float>& call) { return static_cast<float>(call.options.soft_cap) / call.scale; }
 
@@ -145,7 +148,7 @@ FinishedRows<float> AmxForward::block(Index b, Index h, Index row) {
   if (!all.empty()) by_tile() ? meet_by_tile(rows, all) : meet_at_once(rows, all);
   const float* divisor = pack_.pieces == 1 ? rounded_sum_.data() : sum_.data();
   constexpr float most = std::numeric_limits<float>::max();  // which in_log2() leaves as it is
-  for (float& max : max_) max = logits() || std::abs(max) == most ? max : max * std::numbers::ln2_v<float>;
+  for (float& max : max_) max = logits_ || std::abs(max) == most ? max : max * std::numbers::ln2_v<float>;
   return {b, h, row, rows, out_.data(), divisor, max_.data(), sum_.data(), 1};
 }
 
@@ -171,11 +174,14 @@ void AmxForward::open_head(Index b, Index h) {
   b_ = b, h_ = h;
   hidden_.open(b, kv_head());
   const TermList<float>& terms = plan_->call.acting;
-  matrix_ = logits() && terms.size == 1 ? matrix_of(terms.terms[0], b, h) : View<const float, 2>();
+  logits_ = terms.size > 0 && !plan_->by_diagonal(b);
+  matrix_ = logits_ && terms.size == 1 ? matrix_of(terms.terms[0], b, h) : View<const float, 2>();
   if (bias_.empty() || !plan_->by_diagonal(b)) return;
   diagonals_.open(b, h);
   const float* natural = diagonals_.at(plan_->call.problem.q_len - 1, 0);
-  std::transform(natural, natural + bias_.size(), bias_.begin(), amx::in_log2);
+  std::copy_n(natural, bias_.size(), bias_.begin());
+  logits_ = std::any_of(bias_.begin(), bias_.end(), is_large);
+  if (!logits_) std::transform(bias_.begin(), bias_.end(), bias_.begin(), amx::in_log2);
 }
 
 void AmxForward::open_queries(Index rows) {
@@ -197,8 +203,8 @@ void AmxForward::begin() {
   const auto& sinks = plan_->call.options.sinks.value;
   float max = -std::numeric_limits<float>::infinity(), sum = 0;
   if (sinks.data != nullptr && sinks(h_) != max) {
-    const float logit = logits() ? sinks(h_) : amx::in_log2(sinks(h_));
-    max = logits() ? logit : std::ceil(logit);
+    const float logit = logits_ ? sinks(h_) : amx::in_log2(sinks(h_));
+    max = logits_ ? logit : std::ceil(logit);
     sum = std::exp2(logit - max);
   }
   std::fill(max_.begin(), max_.end(), max);
@@ -228,7 +234,7 @@ void AmxForward::meet(Index i, Index n, Columns cols) {
                          .values = packed_values_.data() + pack_.room(amx::packed_at(origin, problem.value_dim)),
                          .row_first = row_first_.data(),
                          .row_end = row_end_.data(),
-                         .scale = logits() ? plan_->call.scale : log2_scale_,
+                         .scale = logits_ ? plan_->call.scale : log2_scale_,
                          .cap = cap_,
                          .bias = biases(i, n, origin, all),
                          .seen = seen.of,
@@ -262,7 +268,8 @@ amx::Bias AmxForward::biases(Index i, Index n, Index origin, Columns seen) {
   const AttentionCall<float>& call = plan_->call;
   if (call.acting.size == 0) return {};
   if (plan_->by_diagonal(b_)) {
-    return {amx::Bias::By::distance, bias_.data() + call.problem.q_len - 1 - (row_ + i) + origin, -1};
+    return {logits_ ? amx::Bias::By::element : amx::Bias::By::distance,
+            bias_.data() + call.problem.q_len - 1 - (row_ + i) + origin, -1};
   }
   if (matrix_.data != nullptr) {
     return {amx::Bias::By::element, &matrix_(row_ + i, origin), matrix_.stride[0]};

@@ -32,10 +32,8 @@ class AmxForward {
   void open_queries(Index rows);
   void begin();
   Index kv_head() const { return h_ / plan_->call.group(); }
-  /// Whether scores are worked on as logits, to which terms add a matrix; else in units of log2.
-  bool logits() const { return plan_->call.acting.size > 0 && !plan_->by_diagonal(b_); }
-  /// Whether terms write that matrix, into room for a part of the block's rows and columns.
-  bool terms_write() const { return logits() && matrix_.data == nullptr; }
+  /// Whether terms write a matrix, into room for a part of the block's rows and columns.
+  bool terms_write() const { return !plan_->by_diagonal(b_) && matrix_.data == nullptr; }
   /// Whether columns are met tile by tile: where terms write, or masks have holes.
   bool by_tile() const { return plan_->visibility.holes(b_) || terms_write(); }
   void meet_at_once(Index rows, Columns all);
@@ -65,6 +63,7 @@ class AmxForward {
   RowTurner<float> query_turner_, key_turner_;
   Diagonals<float> diagonals_;
   TileWork<float> tiles_;
+  bool logits_ = false;          ///< scores and what is added to them are logits; else in units of log2
   View<const float, 2> matrix_;  ///< that is added as it lies; null: none
   float log2_scale_, cap_;
   AlignedArray<Bfloat16> q_, packed_keys_, packed_values_;

@@ -61,9 +61,12 @@ struct Splitting {
   Bfloat16* to = nullptr;
 };
 
+/// From here on a unit in the last place of a logit is worth much.
+inline constexpr float large_logit = 0x1p20f;
+
 /// What is added to scores.
 struct Bias {
-  /// none; numbers by j − i, which are as in_log2() has them; or any matrix, of logits.
+  /// none; numbers by j − i, as in_log2() has them; or logits, of any matrix or by j − i.
   enum class By { none, distance, element } by = By::none;
   const float* from = nullptr;  ///< column j of row i takes from[i · stride + j]
   Index stride = -1;

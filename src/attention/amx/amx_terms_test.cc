@@ -285,6 +285,22 @@ TEST(AmxTerms, RowsThatTheLeastFloatHidesAreTheMeanOfTheirValues) {
   for (std::size_t x = 0; x < got.d_v.size(); ++x) ASSERT_NEAR(got.d_v[x], want.d_v[x], 1e-5) << x;
 }
 
+TEST(AmxTerms, LargeBiasesByDistanceAreRoundedAsLogits) {
+  // Units of −1e9 are 64: what is left of a score is a multiple of that, here as elsewhere.
+  AttentionCase c = tiles_case(40, 150);
+  c.size = 100;
+  const Alibi steep{{1e7, 1e9}};
+  const AlibiBias<float> bias(steep);
+  const AttentionData<float> data(c);
+  const auto run = [&](const amx::Kernels* kernels) {
+    const Forced forced(kernels);
+    return data.backward<float>(with(bias));
+  };
+  const auto got = run(&amx::emulated), want = run(nullptr);
+  for (std::size_t x = 0; x < got.out.size(); ++x) ASSERT_NEAR(got.out[x], want.out[x], 1e-5) << x;
+  for (std::size_t x = 0; x < got.d_v.size(); ++x) ASSERT_NEAR(got.d_v[x], want.d_v[x], 1e-4) << x;
+}
+
 TEST(AmxTerms, SinksOfTheLeastFloatAreNoNaN) {
   AttentionCase c = tiles_case(40, 70);
   const std::vector<double> sinks = {std::numeric_limits<float>::lowest(), 0.5};
