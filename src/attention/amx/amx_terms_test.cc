@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/dense_bias.hpp>
+#include <bearing/encodings/t5.hpp>
 #include <limits>
 #include <memory>
 #include <set>
@@ -289,8 +290,9 @@ TEST(AmxTerms, LargeBiasesByDistanceAreRoundedAsLogits) {
   // Units of −1e9 are 64: what is left of a score is a multiple of that, here as elsewhere.
   AttentionCase c = tiles_case(40, 150);
   c.size = 100;
-  const Alibi steep{{1e7, 1e9}};
-  const AlibiBias<float> bias(steep);
+  const T5 t5{.direction = T5Direction::bidirectional};
+  const std::vector<float> table(2 * static_cast<std::size_t>(t5.buckets), -1e9f);
+  const T5Bias<float> bias(t5, {dense(table.data(), t5.buckets, 2)});
   const AttentionData<float> data(c);
   const auto run = [&](const amx::Kernels* kernels) {
     const Forced forced(kernels);
