@@ -346,7 +346,7 @@ TEST(AmxTest, AddsBiasesByDistance) {
 }
 
 TEST(AmxTest, AddsAnyMatrix) {
-  Head head(70, 300, 32, 32, 16, 2);
+  Head head(40, 150, 32, 32, 16, 2);
   head.add_matrix(
       [](Index i, Index j) { return (i * j) % 7 == 3 ? -infinity : 0.1 * static_cast<double>(i * j % 50); });
   expect_exact_everywhere(head);
