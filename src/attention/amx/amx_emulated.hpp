@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "attention/amx/amx_kernels.hpp"
 
@@ -23,16 +24,27 @@ inline float flushed(float x) { return std::abs(x) < 0x1p-126f ? std::copysign(0
 inline float lower_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair << 16)); }
 inline float upper_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair & 0xFFFF'0000u)); }
 
+/// a·b + c in one rounding, a and b of bfloat16: float holds their product exactly, where it is a normal number.
+inline float multiply_add(float a, float b, float c) {
+  const float product = a * b, size = std::abs(product);
+  const bool exact = size >= std::numeric_limits<float>::min() && size <= std::numeric_limits<float>::max();
+  return exact || a == 0 || b == 0 ? product + c : std::fma(a, b, c);
+}
+
 /// TDPBF16PS, c += a · b, as Intel's manual has it: even and odd features are summed apart, each product added in one
 /// rounding, then to each other, then to c; numbers below the normal range are zero, coming and going.
 inline void multiply_tiles(TileRegister& c, const TileRegister& a, const TileRegister& b) {
+  float b_low[16][16], b_high[16][16];
+  for (int k = 0; k < 16; ++k) {
+    for (int n = 0; n < 16; ++n) b_low[k][n] = lower_half(b.lanes[k][n]), b_high[k][n] = upper_half(b.lanes[k][n]);
+  }
   for (int m = 0; m < 16; ++m) {
     float even[16] = {}, odd[16] = {};
     for (int k = 0; k < 16; ++k) {
       const float low = lower_half(a.lanes[m][k]), high = upper_half(a.lanes[m][k]);
       for (int n = 0; n < 16; ++n) {
-        even[n] = flushed(std::fma(low, lower_half(b.lanes[k][n]), even[n]));
-        odd[n] = flushed(std::fma(high, upper_half(b.lanes[k][n]), odd[n]));
+        even[n] = flushed(multiply_add(low, b_low[k][n], even[n]));
+        odd[n] = flushed(multiply_add(high, b_high[k][n], odd[n]));
       }
     }
     for (int n = 0; n < 16; ++n) {
