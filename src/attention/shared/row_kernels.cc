@@ -60,6 +60,15 @@ void hide(Index n, const char* seen, A* s) {
   for (; j < n; ++j) s[j] = seen[j] == 0 ? -infinity : s[j];
 }
 
+template <class A>
+void divide(Index n, A divisor, A* x) {
+  const Tag<A> d;
+  const auto by = hn::Set(d, divisor);
+  Index j = 0;
+  for (; j + lanes<A>() <= n; j += lanes<A>()) hn::StoreU(hn::Div(hn::LoadU(d, x + j), by), d, x + j);
+  for (; j < n; ++j) x[j] /= divisor;
+}
+
 template <class H>
 HWY_INLINE void widen_any(Index n, const H* from, float* to) {
   const Tag<float> d;
@@ -91,6 +100,8 @@ BEARING_KERNEL(void, row_products,
                (rows, dim, a, a_stride, b, b_stride, out))
 
 BEARING_KERNEL(void, hide, (Index n, const char* seen, A* s), (n, seen, s))
+
+BEARING_KERNEL(void, divide, (Index n, A divisor, A* x), (n, divisor, x))
 
 HWY_EXPORT(widen_f16);
 HWY_EXPORT(widen_bf16);

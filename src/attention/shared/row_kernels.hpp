@@ -15,6 +15,10 @@ void row_products(Index rows, Index dim, const A* a, Index a_stride, const A* b,
 template <class A>
 void hide(Index n, const char* seen, A* s);
 
+/// x_d /= divisor, rounded as a division is: every instruction set finds the same.
+template <class A>
+void divide(Index n, A divisor, A* x);
+
 /// Numbers side by side, exactly.
 void widen(Index n, const Float16* from, float* to);
 void widen(Index n, const Bfloat16* from, float* to);

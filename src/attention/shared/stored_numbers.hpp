@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bearing/half.hpp>
 #include <cstring>
 
@@ -71,7 +72,7 @@ void load(const void* from, Index stride, Index step, Index rows, Index n, Compu
     } else if constexpr (requires { attend::widen(n, row, to); }) {
       attend::widen(n, row, to);
     } else {
-      for (Index d = 0; d < n; ++d) to[d] = static_cast<A>(row[d]);
+      std::copy_n(row, n, to);
     }
   }
 }
@@ -85,7 +86,7 @@ void store(const Compute<T>* from, Index from_stride, Index rows, Index n, void*
     } else if constexpr (requires { attend::narrow(n, from, row); }) {
       attend::narrow(n, from, row);
     } else {
-      for (Index d = 0; d < n; ++d) row[d] = T(from[d]);
+      std::copy_n(from, n, row);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "attention/amx/amx_forward.hpp"
 #include "attention/decode/decode.hpp"
 #include "attention/shared/extents.hpp"
+#include "attention/shared/row_kernels.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/shared/value_turner.hpp"
 #include "attention/softmax/attention_call.hpp"
@@ -22,8 +23,7 @@ void store(const FinishedRows<A>& rows, ValueTurner<A>& turner, const ResultRows
   const Index value_dim = out.dim();
   for (Index i = 0; i < rows.rows; ++i) {
     const A divisor = rows.divisor[i], sum = rows.sum[i];
-    A* row = rows.out + i * value_dim;
-    for (Index d = 0; sum != 0 && d < value_dim; ++d) row[d] /= divisor;
+    if (sum != 0) attend::divide(value_dim, divisor, rows.out + i * value_dim);
     if (lse.data == nullptr) continue;
     lse(rows.b, rows.h, rows.row + i) =
         sum == 0 ? -std::numeric_limits<A>::infinity() : rows.max_scale * rows.max[i] + std::log(sum);
