@@ -190,6 +190,14 @@ TEST(HfConfig, TemperatureTuningMayBeANumber) {
   EXPECT_EQ(temperatures("false"), 0);
 }
 
+TEST(HfConfig, BloomSaysItsWidthAsItsOwnKeyOrAsOthersDo) {
+  for (const char* width : {R"("n_embed": 1024)", R"("hidden_size": 1024)", R"("hidden_size": 64, "n_embed": 1024)"}) {
+    const std::string rest = R"(, "num_attention_heads": 16, "n_layer": 24, "seq_length": 2048})";
+    const Model model = parse_hf_config(R"({"model_type": "bloom", )" + std::string(width) + rest);
+    EXPECT_EQ(model.head_dim, 64) << width;
+  }
+}
+
 TEST(HfConfig, AnUnknownModelIsReadWithAWarning) {
   const Model model = read_hf_config(corpus / "valid/unknown_model.json");
   EXPECT_TRUE(warns(model, "/model_type", "\"newmodel2030\" is not known"));

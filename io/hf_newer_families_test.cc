@@ -282,6 +282,7 @@ TEST(HfNotRead, AKeyThatIsNotHonouredRefusesAnUnknownModel) {
                                                       {"local_rope_theta", "1e4"},
                                                       {"rope_local_base_freq", "1e4"},
                                                       {"use_logn_attn", "true"},
+                                                      {"use_dynamic_ntk", "true"},
                                                       {"rotary_interleaved", "true"},
                                                       {"attn_temperature_tuning", "true"},
                                                       {"rope_interleave", "true"},

@@ -29,6 +29,7 @@ constexpr Key keys[] = {
     {"use_mem_rope", rotary_if_memory},
     {"attn_temperature_tuning", 0},
     {"use_logn_attn", 0},
+    {"use_dynamic_ntk", 0},
     {"rotary_interleaved", 0},
     {"rope_interleaved", 0},
     {"rope_interleave", mla},

@@ -48,7 +48,7 @@ void read_plain_sizes(const Config& config, Model& model) {
   if (model.heads == 0) model.heads = size({"encoder_attention_heads"});
   const Index kv_heads = size({"num_key_value_heads", "num_kv_heads", "n_head_kv"});
   model.kv_heads = kv_heads > 0 ? kv_heads : model.heads;
-  const Index hidden = size({"hidden_size", "n_embd", "d_model"});
+  const Index hidden = size({"n_embed", "hidden_size", "n_embd", "d_model"});  // BLOOM takes n_embed first
   model.head_dim = size({"head_dim", "d_kv", "d_head"});
   if (model.head_dim == 0 && model.heads > 0) model.head_dim = hidden / model.heads;
   if (model.context_length == 0) {
