@@ -56,16 +56,26 @@ Visibility::Visibility(const Problem& problem, const AttentionOptions<A>& option
   }
 }
 
+bool Visibility::shows_all(Index b) const {
+  if (q_starts_.data == nullptr) return shows_all(b, {0, q_len_, 0, k_len_});
+  for (Index s = 0; s + 1 < q_starts_.shape[0]; ++s) {
+    if (!shows_all(b, {q_starts_(s), q_starts_(s + 1), k_starts_(s), k_starts_(s + 1)})) return false;
+  }
+  return true;
+}
+
 /// Whether the first and the last query show that all keys are seen: for sure where there is no mask, or a causal one;
 /// with a window, where runs of keys move on by one from query to query.
-bool Visibility::shows_all(Index b) const {
-  if (q_len_ == 0) return existing(b) == 0;
-  const Columns first = of(b, 0), last = of(b, q_len_ - 1);
-  if (last.first <= 0 && last.end >= existing(b)) return true;
+bool Visibility::shows_all(Index b, const Pack& pack) const {
+  const Columns exist{pack.k_first, std::min(pack.k_end, existing(b))};
+  if (exist.empty()) return true;
+  if (pack.q_first == pack.q_end) return false;
+  const Columns first = of(b, pack.q_first), last = of(b, pack.q_end - 1);
+  if (last.first <= exist.first && last.end >= exist.end) return true;
   const bool in_order = q_positions_->is_offset() && k_positions_->is_offset();
-  const bool steady = q_starts_.data == nullptr && !first.empty() && !last.empty() && band_.chunk == 0 &&
-                      (by_position() ? in_order : !band_.limits());
-  return steady && first.first <= 0 && last.end >= existing(b);
+  const bool steady =
+      !first.empty() && !last.empty() && band_.chunk == 0 && (by_position() ? in_order : !band_.limits());
+  return steady && first.first <= exist.first && last.end >= exist.end;
 }
 
 bool Visibility::positions_count() const {

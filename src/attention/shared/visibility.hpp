@@ -84,7 +84,9 @@ class Visibility {
   };
 
   void find_runs(Index batch);
+  /// Whether queries surely see all keys that exist; of a packed sequence alone.
   bool shows_all(Index b) const;
+  bool shows_all(Index b, const Pack& pack) const;
   /// seen [cols]: which of these keys query i sees. A row at a time, without a branch for each pair.
   void mark_row(Index b, Index h, Index i, Columns cols, char* seen) const;
   /// Whether a query sees a key among of(b, i).
