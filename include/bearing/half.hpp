@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace bearing {
 
@@ -75,18 +76,16 @@ constexpr Float16::operator float() const {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
 }
 
+template <class T, class... Others>
+inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
+
+/// The types of numbers in memory. 16 bits that other code holds as std::uint16_t do not say which kind they are: the
+/// caller does, by a pointer to Bfloat16 or Float16.
+template <class T>
+concept Element = (is_one_of<std::remove_const_t<T>, double, float, Bfloat16, Float16>);
+
 /// The type that arithmetic on T is done in: double for double, float for float and both 16-bit types.
-template <class T>
-struct ComputeType {
-  using type = float;
-};
-template <>
-struct ComputeType<double> {
-  using type = double;
-};
-template <class T>
-struct ComputeType<const T> : ComputeType<T> {};
-template <class T>
-using Compute = typename ComputeType<T>::type;
+template <Element T>
+using Compute = std::conditional_t<std::is_same_v<std::remove_const_t<T>, double>, double, float>;
 
 }  // namespace bearing

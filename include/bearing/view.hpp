@@ -17,9 +17,9 @@ concept Writable = !std::is_const_v<T>;
 
 /// A tensor that someone else owns: a pointer, a shape, strides, and the device whose memory it is.
 ///
-/// Strides count elements, not bytes; 0 (a broadcast axis) and negative strides are allowed where a function only
-/// reads. Element (i, j, …) lies at data[i·stride[0] + j·stride[1] + …]. Functions of this library run on the host:
-/// a tensor that lies elsewhere is refused with a ShapeError, before anything is read or written.
+/// Strides count elements, not bytes, and may be negative; 0 (a broadcast axis) where a function only reads. Element
+/// (i, j, …) lies at data[i·stride[0] + j·stride[1] + …]. Functions of this library run on the host: a tensor that lies
+/// elsewhere is refused with a ShapeError, before anything is read or written.
 template <class T, int Rank>
 struct View {
   T* data = nullptr;

@@ -125,8 +125,11 @@ struct TableOptions {
 /// table from from_cos_sin() has no other positions. A table does not change after construction: threads may share it.
 template <class T>
 class BEARING_EXPORT RopeTable {
+  static_assert(std::is_floating_point_v<T>, "a table holds float or double: RopeTable<float> serves 16-bit numbers");
+
  public:
-  /// Throws what resolve() throws; RangeError for a length below 0, past 2^31, or of more than 2^48 bytes of numbers.
+  /// The spec by its name, RopeTable<float>(Rope{…}, length), as braces alone could be either. Throws what resolve()
+  /// throws; RangeError for a length below 0, past 2^31, or of more than 2^48 bytes of numbers.
   RopeTable(const Rope& rope, Index length, const TableOptions& options = {}, const Executor& on = {});
   RopeTable(RopeFrequencies frequencies, Index length, TableMemory memory = TableMemory::full, const Executor& on = {});
 
