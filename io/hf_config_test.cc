@@ -175,6 +175,34 @@ TEST(HfConfig, PositionTemperatureIsReadWhereTheModelHasIt) {
   EXPECT_FALSE(read_hf_config(corpus / "valid/llama3_1_8b.json").layers[0].temperature);
 }
 
+TEST(HfConfig, TheFirstQwenHasATemperatureAndABaseThatGrowsPastItsLength) {
+  const auto of = [](const std::string& more) {
+    return parse_hf_config(R"({"model_type": "qwen", "hidden_size": 4096, "num_attention_heads": 32, "kv_channels": 128,
+        "num_hidden_layers": 2, "rotary_emb_base": 10000, "rotary_pct": 1.0, "max_position_embeddings": 32768)" +
+                           more + "}");
+  };
+  const Model model = of(R"(, "seq_length": 8192, "use_dynamic_ntk": true, "use_logn_attn": true)");
+  for (const Layer& layer : model.layers) {
+    EXPECT_EQ(layer.temperature, PositionTemperature::qwen(8192));
+    EXPECT_EQ(std::get<Rope>(layer.encoding), (Rope{.head_dim = 128, .rotary_dim = 128, .pairing = Pairing::half}));
+  }
+  EXPECT_EQ(model.trained_length, 8192);
+  EXPECT_EQ(model.context_length, 32'768);
+  EXPECT_TRUE(warns(model, "/use_dynamic_ntk", "past seq_length = 8192 tokens"));
+  const Model by_default = of(R"(, "seq_length": 8192)");
+  EXPECT_EQ(by_default.layers[0].temperature, PositionTemperature::qwen(8192));
+  EXPECT_TRUE(warns(by_default, "/use_dynamic_ntk", "past seq_length"));
+  const Model plain = of(R"(, "use_dynamic_ntk": false, "use_logn_attn": false)");
+  EXPECT_FALSE(plain.layers[0].temperature);
+  EXPECT_FALSE(warns(plain, "/use_dynamic_ntk", ""));
+  try {
+    of("");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("/seq_length"), std::string::npos) << error.what();
+  }
+}
+
 TEST(HfConfig, TemperatureTuningMayBeANumber) {
   const auto temperatures = [](const std::string& value) {
     const Model model = parse_hf_config(R"({"model_type": "llama4_text", "hidden_size": 64, "num_attention_heads": 4,

@@ -82,6 +82,7 @@ const Family families[] = {
     // Llama 4 turns neighbours, as Meta's own code does
     {"llama4_text", interleaved, 500'000, 1, {5120, 48, 40, 8, 128, 131072}, Mix::no_rope_list, 4, 8192},
     // Qwen
+    {"qwen", half, 10'000, 1, {4096, 32, 32, 0, 128, 8192}, Mix::full, 0, 0, remote_code},
     {"qwen2", half, 10'000, 1, {4096, 32, 32, 32, 0, 32768}, Mix::slide_from, 28, 4096},
     {"qwen2_moe", half, 10'000, 1, {2048, 24, 16, 16, 0, 32768}, Mix::slide_even_below, 28, 4096},
     {"qwen2_vl_text", half, 1'000'000, 1, {8192, 80, 64, 8, 0, 32768}, Mix::slide_from, 80, 4096, sections},

@@ -61,7 +61,8 @@ void refuse_keys_of_unknown_models(const Config& config) {
   const Object& file = config.file;
   for (const Key& one : keys) {
     const rapidjson::Value* value = not_read(config, one);
-    if (value == nullptr) continue;
+    const bool of_qwen = config.model_type == "qwen" && (one.key == "use_logn_attn" || one.key == "use_dynamic_ntk");
+    if (value == nullptr || of_qwen) continue;
     file.notes().fail(file.pointer(one.key),
                       "changes positions in a way that is not known for model_type " +
                           (config.model_type.empty() ? "(none)" : json::quoted(config.model_type)) + ", got " +

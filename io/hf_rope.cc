@@ -409,6 +409,21 @@ std::optional<Rotation> read_rope(const Config& config, const std::string& layer
   return Rotation{std::move(rope), std::move(base.from)};
 }
 
+/// The first Qwen's code, past seq_length tokens: both are on unless its file says otherwise.
+std::optional<PositionTemperature> read_qwen(const json::Object& file) {
+  const bool grows = file.flag("use_logn_attn").value_or(true), stretches = file.flag("use_dynamic_ntk").value_or(true);
+  if (!grows && !stretches) return {};
+  const auto length = file.number("seq_length", {2, static_cast<double>(most_positions)});
+  if (!length) file.missing("seq_length", "for use_logn_attn and use_dynamic_ntk");
+  if (stretches) {
+    file.warn("use_dynamic_ntk",
+              "is not read: past seq_length = " + json::shortest(*length) +
+                  " tokens the model's code raises the base in steps; the frequencies here are those up to there",
+              json::Weight::grave);
+  }
+  return grows ? PositionTemperature::qwen(*length) : std::optional<PositionTemperature>();
+}
+
 std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer) {
   constexpr json::Range lengths{1, static_cast<double>(most_positions)}, betas{0, 1e6};
   const bool rotary = std::holds_alternative<Rope>(layer.encoding);
@@ -417,6 +432,7 @@ std::optional<PositionTemperature> read_temperature(const Config& config, const 
     return PositionTemperature::llama4(config.file.number("attn_scale", betas).value_or(0.1),
                                        config.file.number("floor_scale", lengths).value_or(8192));
   }
+  if (config.model_type == "qwen") return read_qwen(config.file);
   if (config.family.is(learned_factors)) return PositionTemperature::mistral_large4();
   if (config.model_type == "beam" && !rotary) return PositionTemperature::beam();
   if (!rotary) return {};
