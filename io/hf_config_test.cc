@@ -189,6 +189,7 @@ TEST(HfConfig, TheFirstQwenHasATemperatureAndABaseThatGrowsPastItsLength) {
   EXPECT_EQ(model.trained_length, 8192);
   EXPECT_EQ(model.context_length, 32'768);
   EXPECT_TRUE(warns(model, "/use_dynamic_ntk", "past seq_length = 8192 tokens"));
+  EXPECT_FALSE(warns(model, "/seq_length", ""));
   const Model by_default = of(R"(, "seq_length": 8192)");
   EXPECT_EQ(by_default.layers[0].temperature, PositionTemperature::qwen(8192));
   EXPECT_TRUE(warns(by_default, "/use_dynamic_ntk", "past seq_length"));

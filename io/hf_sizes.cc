@@ -128,11 +128,10 @@ void read_sizes(Config& config) {
     config.layers = 1;
     file.warn("num_hidden_layers", "not in the file; one layer is shown");
   }
-  config.positions = spelled(config,
-                             {"max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len",
-                              "seq_length", "model_max_length", "n_ctx"},
-                             most_positions)
-                         .value_or(shape.positions);
+  Keys lengths = {"max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length",
+                  "model_max_length",        "n_ctx"};
+  if (config.model_type == "qwen") lengths = {lengths.front()};  // its seq_length is what it was trained with
+  config.positions = spelled(config, lengths, most_positions).value_or(shape.positions);
 
   // A null switches the window off; a missing key leaves the class' default.
   const std::string_view key = counting(config, {"sliding_window", "attention_chunk_size", "local_attention",
