@@ -199,21 +199,30 @@ def _image_name(runs: Runs) -> str:
 
 
 def _by_picture(runs: Sequence[Runs]) -> dict[str, list[Runs]]:
-    """By what is asked, in words."""
+    """By what is asked, in words; encodings stand in one order wherever they are."""
     found: dict[str, list[Runs]] = {}
     for one in runs:
         found.setdefault(PICTURES[one.setting["task"]].title, []).append(one)
-    return found
+    order = _image_names(found)
+    return {task: sorted(some, key=lambda one: order.index(_image_name(one))) for task, some in found.items()}
+
+
+def _image_names(by_picture: dict[str, list[Runs]]) -> list[str]:
+    return list(dict.fromkeys(_image_name(one) for some in by_picture.values() for one in some))
 
 
 def images_figure(title: str, runs: Sequence[Runs]) -> Figure:
+    """Accuracy at each side. Every question has the same rows, so that they can be compared across."""
+    by_picture = _by_picture(runs)
+    names = _image_names(by_picture)
     panels, words = [], []
-    for task, some in _by_picture(runs).items():
-        names = [_image_name(one) for one in some]
+    for task, some in by_picture.items():
+        named = {_image_name(one): one for one in some}
         multiples = sorted({m for one in some for m in one.multiples}, key=float)
 
-        def value(row: int, column: int, some: Sequence[Runs] = some, multiples: Sequence[str] = multiples) -> float:
-            number = some[row].measure(multiples[column], "accuracy")
+        def value(row: int, column: int, named: dict[str, Runs] = named, multiples: Sequence[str] = multiples) -> float:
+            one = named.get(names[row])
+            number = None if one is None else one.measure(multiples[column], "accuracy")
             return float("nan") if number is None else number.mean
 
         panels.append(matrix_panel(task, names, [f"{one}×" for one in multiples], value, "accuracy"))

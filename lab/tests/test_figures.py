@@ -85,6 +85,17 @@ def test_a_matrix_has_nothing_where_nothing_was_run():
     assert np.isnan(values).sum() == 1
 
 
+def test_questions_about_images_have_the_same_rows():
+    def runs(task, names):
+        return [r for name in names for r in seeds(name, {"1": 0.9, "2": 0.5}, "images", task=task, method="none")]
+
+    rows = runs("direction", ["rope_axial", "swin"]) + runs("same_row", ["nope", "swin", "rope_axial"])
+    direction, same_row = compared.images_figure("Title", groups(rows, compared.APART["images"])).panels
+    assert direction.y.ticks == same_row.y.ticks and len(direction.y.ticks) == 3
+    nope = [tick.text for tick in direction.y.ticks].index("NoPE")
+    assert np.isnan(direction.cells.values[nope]).all() and not np.isnan(same_row.cells.values).any()
+
+
 def test_a_way_has_one_colour_and_doing_nothing_has_its_own():
     panels = compared.extension_figure("Title", extension()).panels
     colours = [{one.label: (one.colour, one.shade) for one in panel.series} for panel in panels]

@@ -1,5 +1,5 @@
 // Pictures that use everything that a figure can hold, drawn as `bearing plot` draws. plot_samples NAME FORMAT WIDTH
-// BACKGROUND writes one to standard output; without arguments it says the names.
+// BACKGROUND writes one to standard output; without arguments it says the names, and with --widths how wide texts are.
 
 #include <bearing/figures.hpp>
 #include <cmath>
@@ -7,11 +7,14 @@
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <iostream>
 #include <map>
+#include <string>
 
 #include "plot_gnuplot.hpp"
 #include "plot_json.hpp"
 #include "plot_terminal.hpp"
+#include "plot_words.hpp"
 #include "signals.hpp"
 #include "terminal.hpp"
 
@@ -173,10 +176,39 @@ Figure names() {
   return figure;
 }
 
+/// Names that leave little room for what they name, beside two panels.
+Figure long_names() {
+  Figure figure{"lab", "Long names beside two panels", "A test."};
+  for (const char* title : {"one question", "another question"}) {
+    Panel panel = matrix(12, 3, ColourMap::diverging, false);
+    panel.title = title, panel.x.title = "side", panel.y.title = "";
+    panel.x.ticks = {{0, "1×"}, {1, "1.5×"}, {2, "2×"}};
+    for (int n = 0; n < 12; ++n) {
+      panel.y.ticks.push_back(
+          {double(n), "an encoding (with=options,and=values) (of the kind " + std::to_string(n) + ")"});
+    }
+    figure.panels.push_back(panel);
+  }
+  figure.columns = 2;
+  return figure;
+}
+
 const std::map<std::string, std::function<Figure()>> samples{
-    {"empty", empty}, {"everything", everything}, {"hostile", hostile},
-    {"large", large}, {"logarithms", logarithms}, {"many", many},
-    {"maps", maps},   {"names", names},           {"strokes", strokes}};
+    {"empty", empty},           {"everything", everything}, {"hostile", hostile}, {"large", large},
+    {"logarithms", logarithms}, {"long_names", long_names}, {"many", many},       {"maps", maps},
+    {"names", names},           {"strokes", strokes}};
+
+/// For lines "SIZE TEXT" of standard input, how wide the text is said to be.
+void say_widths() {
+  const std::map<std::string, tool::Words::Size> sizes{{"small", tool::Words::Size::small},
+                                                       {"usual", tool::Words::Size::usual},
+                                                       {"bold", tool::Words::Size::bold},
+                                                       {"title", tool::Words::Size::title}};
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::size_t space = line.find(' ');
+    std::printf("%.2f\n", tool::width_of(line.substr(space + 1), sizes.at(line.substr(0, space))));
+  }
+}
 
 std::string drawn(const Figure& figure, const std::string& format, int width, const std::string& background) {
   if (format == "json") return tool::figure_as_json(figure);
@@ -192,6 +224,10 @@ std::string drawn(const Figure& figure, const std::string& format, int width, co
 
 int main(int argc, char** argv) {
   try {
+    if (argc == 2 && std::string(argv[1]) == "--widths") {
+      say_widths();
+      return 0;
+    }
     if (argc < 5) {
       for (const auto& [name, make] : samples) std::puts(name.c_str());
       return argc == 1 ? 0 : 2;

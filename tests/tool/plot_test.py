@@ -14,6 +14,7 @@ import xml.etree.ElementTree as xml
 import npy
 import png
 import support
+import svg_words
 from support import COMMAND, run, without_terminal
 
 SAMPLES = os.environ["BEARING_PLOT_SAMPLES"]
@@ -140,6 +141,18 @@ class Plot(support.Base):
     def test_axes_are_as_high_as_their_names_need(self):
         words = {text.text for text in xml.fromstring(self.sample("names", "svg", 600)).iter("{http://www.w3.org/2000/svg}text")}
         self.assertLessEqual({f"name {n}" for n in range(40)}, words)
+
+    def test_long_names_leave_room_for_all_ticks_and_the_colours_numbers(self):
+        for width in (300, 600, 900):
+            with self.subTest(width):
+                svg = self.sample("long_names", "svg", width)
+                self.assertEqual(svg_words.outside(svg, SAMPLES), [])
+                said = [word.text for word in svg_words.words(svg, SAMPLES)[0]]
+                self.assertEqual([said.count(text) for text in ("1×", "1.5×", "2×", "weight")], [2, 2, 2, 1 if width == 900 else 2])
+
+    def test_panels_side_by_side_say_the_same_names_once(self):
+        said = [word.text for word in svg_words.words(self.sample("long_names", "svg", 900), SAMPLES)[0]]
+        self.assertEqual(said.count("an encoding (with=options,and=values) (of the kind 7)"), 1)
 
     def test_what_a_text_says_is_never_a_command(self):
         for form in ("png", "svg", "pdf"):

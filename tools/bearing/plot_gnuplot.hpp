@@ -9,7 +9,7 @@ namespace bearing::tool {
 struct GnuplotStyle {
   std::string format = "png";        ///< "png", "svg" or "pdf"
   std::string background = "white";  ///< "white", "dark" or "none"
-  int width = 900;                   ///< pixels
+  int width = 900;                   ///< pixels; a picture is wider where its words need it
 };
 
 /// A script of gnuplot's with its data, which writes the picture to a file, or to standard output if none is named.

@@ -18,9 +18,11 @@ namespace {
 constexpr double edge = 14, gap = 26;                            // around everything; between panels
 constexpr double tick_length = 5, tick_gap = 9;                  // of an axis; from its end to the words
 constexpr double mark_width = 30, mark_gap = 7, entry_gap = 20;  // of a legend's entry
+constexpr double word_gap = 8;                                   // between the words of ticks under an axis
 constexpr double tick_words = 34;                                // from the x axis to what is under its words
 constexpr double side_room = 170;                                // of a title beside an axis
 constexpr double scale_gap = 12, scale_width = 14;               // of the scale of colours
+constexpr double narrowest = 40, ticks_widest = 160;             // axes, and those with many words under them
 
 std::vector<std::string> broken(const std::string& text, double most, Size size) {
   return lines_of(printable(text), most, [&](const std::string& line) { return width_of(line, size); });
@@ -39,7 +41,7 @@ std::vector<Tick> apart(const inspect::Axis& axis, std::vector<Tick> ticks, doub
   std::vector<Tick> kept;
   double free = -1e9;
   for (Tick& tick : ticks) {
-    const double half = (across ? width_of(tick.text, Size::small) + 8 : line_of(Size::small)) / 2;
+    const double half = (across ? width_of(tick.text, Size::small) + word_gap : line_of(Size::small)) / 2;
     const double at = along(axis, tick.at) * length;
     if (at - half < free && !tick.text.empty()) continue;
     free = at + half;
@@ -82,16 +84,13 @@ class Planner {
     const double most = std::max(1.0, std::floor((width - 2 * edge + gap) / (190 + gap)));
     columns_ = std::clamp<std::size_t>(static_cast<std::size_t>(figure.columns), 1, static_cast<std::size_t>(most));
     columns_ = std::min(columns_, std::max<std::size_t>(figure.panels.size(), 1));
-    lefts_.resize(columns_), rights_.resize(columns_);
-    double around = 0;
-    for (std::size_t i = 0; i < figure.panels.size(); ++i) {
-      const Sides needs = sides_of(i);
-      double &left = lefts_[i % columns_], &right = rights_[i % columns_];
-      left = std::max(left, needs.left), right = std::max(right, needs.right);
+    double least = narrowest;
+    for (const Panel& panel : figure.panels) least = std::max(least, ticks_wide(panel));
+    for (measure(); wide_ < least && columns_ > 1; measure()) --columns_;
+    if (wide_ < least) {  // words would be cut off in a picture of that width
+      layout_.width += std::ceil(least - wide_);
+      wide_ += std::ceil(least - wide_);
     }
-    for (std::size_t c = 0; c < columns_; ++c) around += lefts_[c] + rights_[c];
-    const auto n = static_cast<double>(columns_);
-    wide_ = std::max((width - 2 * edge - gap * (n - 1) - around) / n, 40.0);
   }
 
   Layout plan() {
@@ -110,6 +109,28 @@ class Planner {
  private:
   void put(Words words) { layout_.words.push_back(std::move(words)); }
 
+  /// What the columns need at their sides, and what is left for each one's axes.
+  void measure() {
+    lefts_.assign(columns_, 0), rights_.assign(columns_, 0);
+    for (std::size_t i = 0; i < figure_->panels.size(); ++i) {
+      const Sides needs = sides_of(i);
+      double &left = lefts_[i % columns_], &right = rights_[i % columns_];
+      left = std::max(left, needs.left), right = std::max(right, needs.right);
+    }
+    double around = 0;
+    for (std::size_t c = 0; c < columns_; ++c) around += lefts_[c] + rights_[c];
+    const auto n = static_cast<double>(columns_);
+    wide_ = (layout_.width - 2 * edge - gap * (n - 1) - around) / n;
+  }
+
+  /// Whether the panel to the left has the same names beside its axes: they are said once, and hold for both.
+  bool named_before(std::size_t i) const {
+    if (i % columns_ == 0) return false;
+    const inspect::Axis &here = figure_->panels[i].y, &before = figure_->panels[i - 1].y;
+    return !here.ticks.empty() && here.ticks == before.ticks && here.title == before.title &&
+           here.first == before.first && here.last == before.last && here.scale == before.scale;
+  }
+
   bool scale_beside(std::size_t i) const {
     if (!has_colour_scale(figure_->panels[i])) return false;
     return !shared_scale_ || i % columns_ == columns_ - 1;
@@ -121,7 +142,8 @@ class Planner {
   /// What a panel needs at both sides of its axes.
   Sides sides_of(std::size_t i) const {
     const Panel& panel = figure_->panels[i];
-    Sides needs{widest_of(y_ticks_of(panel, 6)) + tick_length + tick_gap + side_width(panel.y.title), 8};
+    Sides needs{tick_length, 8};
+    if (!named_before(i)) needs.left += widest_of(y_ticks_of(panel, 6)) + tick_gap + side_width(panel.y.title);
     if (scale_beside(i)) {
       const double numbers = widest_of(ticks_of(colour_axis(*panel.cells), 5));
       needs.right = scale_gap + scale_width + tick_gap + tick_length + numbers + side_width(panel.cells->title);
@@ -160,15 +182,22 @@ class Planner {
     return std::abs(panel.y.last - panel.y.first) / std::max(std::abs(panel.x.last - panel.x.first), 1e-300);
   }
 
-  /// How high the axes must be for every tick that the panel gives beside them; 0 if it gives none.
+  /// The least step between ticks that an axis gives, as a part of it; large if there are none.
+  static double least_step(const inspect::Axis& axis) {
+    std::vector<double> places;
+    for (const Tick& tick : axis.ticks) places.push_back(along(axis, tick.at));
+    std::sort(places.begin(), places.end());
+    double step = places.size() < 2 ? 1e9 : 1;
+    for (std::size_t i = 1; i < places.size(); ++i) step = std::min(step, places[i] - places[i - 1]);
+    return std::max(step, 1e-9);
+  }
+  /// How high the axes must be for every tick that the panel gives beside them, and how wide for those under them.
   static double ticks_high(const Panel& panel) {
     constexpr double highest = 1200;
-    std::vector<double> places;
-    for (const Tick& tick : panel.y.ticks) places.push_back(along(panel.y, tick.at));
-    std::sort(places.begin(), places.end());
-    double step = places.size() < 2 ? highest : 1;
-    for (std::size_t i = 1; i < places.size(); ++i) step = std::min(step, places[i] - places[i - 1]);
-    return std::min(line_of(Size::small) / std::max(step, 1e-9) + 1, highest);  // apart() compares rounded sums
+    return std::min(line_of(Size::small) / least_step(panel.y) + 1, highest);  // apart() compares rounded sums
+  }
+  static double ticks_wide(const Panel& panel) {
+    return std::min((widest_of(panel.x.ticks) + word_gap) / least_step(panel.x) + 1, ticks_widest);
   }
 
   /// Panels side by side have axes of one height at one height.
@@ -215,8 +244,11 @@ class Planner {
            line});
       y += line_of(Size::bold);
     }
+    if (named_before(i)) {
+      for (Tick& tick : place.y_ticks) tick.text.clear();
+    }
     const double names = widest_of(place.y_ticks) + tick_length + tick_gap;
-    const std::vector<std::string> beside = side_lines(panel.y.title, axes);
+    const std::vector<std::string> beside = side_lines(named_before(i) ? "" : panel.y.title, axes);
     const double first = axes.left - names - static_cast<double>(beside.size()) * line_of(Size::small);
     side_title(beside, first, axes);
     if (scale_beside(i)) colour_scale(panel, axes, place);
