@@ -32,6 +32,11 @@ class Pictures(unittest.TestCase):
             with self.subTest(file.name):
                 self.assertEqual(svg_words.outside(file.read_text("utf-8"), SAMPLES), [])
 
+    def test_no_line_goes_through_a_text(self):
+        for file in PICTURES:
+            with self.subTest(file.name):
+                self.assertEqual(svg_words.struck(file.read_text("utf-8"), SAMPLES), [])
+
     def test_no_text_of_a_figure_is_missing(self):
         # gnuplot leaves out a text whose place is not in the picture. A title may stand in several lines.
         self.assertGreater(len(FIGURES), 5)

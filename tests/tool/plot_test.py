@@ -150,6 +150,12 @@ class Plot(support.Base):
                 said = [word.text for word in svg_words.words(svg, SAMPLES)[0]]
                 self.assertEqual([said.count(text) for text in ("1×", "1.5×", "2×", "weight")], [2, 2, 2, 1 if width == 900 else 2])
 
+    def test_no_line_goes_through_a_text(self):
+        for name in self.samples():
+            for width in (500, 900):
+                with self.subTest(name=name, width=width):
+                    self.assertEqual(svg_words.struck(self.sample(name, "svg", width, "none"), SAMPLES), [])
+
     def test_panels_side_by_side_say_the_same_names_once(self):
         said = [word.text for word in svg_words.words(self.sample("long_names", "svg", 900), SAMPLES)[0]]
         self.assertEqual(said.count("an encoding (with=options,and=values) (of the kind 7)"), 1)
@@ -246,6 +252,21 @@ class Plot(support.Base):
                 self.assertEqual("38;2;" in text, "COLORTERM" in settings)
         self.assertNotIn("\x1b", run("plot", "curves", "rope", env={**UTF8, "COLORTERM": "truecolor"}).stdout)
         self.assertEqual(max(map(len, run("plot", "curves", "rope", "--width", "100").stdout.splitlines())), 100)
+
+    def test_names_of_guides_leave_curves_whole(self):
+        figure = json.loads(run("plot", "wavelengths", "rope", "rope_yarn", "rope_llama3:factor=8", "--json").stdout)
+        for panel in figure["panels"]:
+            panel["notes"] = []
+        self.path("named.json").write_text(json.dumps(figure))
+        for guide in (guide for panel in figure["panels"] for guide in panel["guides"]):
+            guide["text"] = ""
+        self.path("plain.json").write_text(json.dumps(figure))
+        named, plain = (run("plot", "--figure", self.path(name), "--width", "80", env={"LC_ALL": "C"}).stdout.splitlines()
+                        for name in ("named.json", "plain.json"))
+        self.assertEqual(len(named), len(plain), "a name found no room beside its guide")
+        over = [old for line, before in zip(named, plain) for new, old in zip(line, before.ljust(len(line))) if new != old]
+        self.assertGreater(len(over), 30)
+        self.assertEqual(set(over) & set("abcd"), set())
 
     def test_lines_are_told_apart_without_colours(self):
         text = self.sample("everything", "text", 80, **UTF8)

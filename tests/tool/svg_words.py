@@ -10,6 +10,9 @@ SIZES = {("12", False): "small", ("13", False): "usual", ("13", True): "bold", (
 ASCENT, DESCENT = 0.76, 0.24  # of a letter's height, over and under the line that it stands on
 PLACE = re.compile(r"translate\(([-\d.]+),([-\d.]+)\)( rotate\(-?90(?:\.0+)?\))?")
 
+# Drawn for a page of any colour, as its pictures are. A line of two points: axes have more.
+LINE = re.compile(r"<path stroke='rgb\(128, 128, 128\)'[^>]* d='M([\d.]+),([\d.]+) L([\d.]+),([\d.]+)\s*'")
+
 
 class Word(NamedTuple):
     """A text in pixels from the top left."""
@@ -53,3 +56,11 @@ def outside(picture, samples):
     """The texts that leave the picture."""
     found, width, height = words(picture, samples)
     return [one.text for one in found if one.left < 0 or one.top < 0 or one.right > width or one.bottom > height]
+
+
+def struck(picture, samples):
+    """The texts that a straight line of the axes' colour goes through: a line of the grid, or a guide."""
+    found, *_ = words(picture, samples)
+    lines = [tuple(map(float, line)) for line in LINE.findall(picture)]
+    return [one.text for one in found for x, y, to_x, to_y in lines
+            if one.meets(min(x, to_x), min(y, to_y), max(x, to_x), max(y, to_y))]

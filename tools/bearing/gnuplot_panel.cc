@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "gnuplot_script.hpp"
@@ -175,16 +176,57 @@ std::string plot_text(const Panel& panel, std::size_t p, double pixels, Matrices
   return out;
 }
 
-std::string guides_text(const Panel& panel, const Inks& inks) {
+/// Parts of a straight line across the axes, each from a place to another, 0 … 1: what is left between words.
+std::vector<std::array<double, 2>> between_words(const PanelPlace& place, bool upright, double at) {
+  const Places::Box& axes = place.axes;
+  const double w = axes.right - axes.left, h = axes.bottom - axes.top;
+  const double pixel = upright ? axes.left + at * w : axes.bottom - at * h;
+  std::vector<std::array<double, 2>> gaps;
+  for (const Places::Box& box : place.words) {
+    if (pixel <= (upright ? box.left : box.top) || pixel >= (upright ? box.right : box.bottom)) continue;
+    if (upright) gaps.push_back({(axes.bottom - box.bottom) / h, (axes.bottom - box.top) / h});
+    if (!upright) gaps.push_back({(box.left - axes.left) / w, (box.right - axes.left) / w});
+  }
+  gaps.push_back({1, 1});
+  std::sort(gaps.begin(), gaps.end());
+  const double least = 8 / (upright ? h : w);  // pixels: a shorter part looks like a letter
+  std::vector<std::array<double, 2>> parts;
+  double from = 0;
+  for (const auto& [begin, end] : gaps) {
+    if (begin > from + least) parts.push_back({from, std::min(begin, 1.0)});
+    from = std::max(from, end);
+  }
+  return parts;
+}
+
+/// A line from one end of the axes to the other, that leaves words free.
+std::string line_text(const PanelPlace& place, const Axis& axis, bool upright, double value, const std::string& style) {
+  std::string out;
+  const double at = along(axis, value);
+  if (!(at >= 0 && at <= 1)) return out;
+  const char* place_of = upright ? "first {0}, graph {1:.6g}" : "graph {1:.6g}, first {0}";
+  for (const auto& [from, to] : between_words(place, upright, at)) {
+    out += fmt::format("set arrow from {} to {} nohead {}\n", fmt::format(fmt::runtime(place_of), number(value), from),
+                       fmt::format(fmt::runtime(place_of), number(value), to), style);
+  }
+  return out;
+}
+
+/// A line at every tick of an axis.
+std::string grid_text(const Panel& panel, const PanelPlace& place, const Inks& inks) {
+  const std::string style = fmt::format("back lt 1 lw 0.6 lc rgb {}", quoted(inks.grid));
+  std::string out;
+  for (const Tick& tick : place.x_ticks) out += line_text(place, panel.x, true, tick.at, style);
+  for (const Tick& tick : place.y_ticks) out += line_text(place, panel.y, false, tick.at, style);
+  return out;
+}
+
+std::string guides_text(const Panel& panel, const PanelPlace& place, const Inks& inks) {
+  const std::string style =
+      fmt::format("{} lw 1.2 dt (5,4) lc rgb {}", panel.cells ? "front" : "back", quoted(inks.axes));
   std::string out;
   for (const inspect::Guide& guide : panel.guides) {
-    const double at = along(guide.upright ? panel.x : panel.y, guide.at);
-    if (!(at >= 0 && at <= 1)) continue;
-    const std::string place = number(guide.at);
-    const std::string from = guide.upright ? "first " + place + ", graph 0" : "graph 0, first " + place;
-    const std::string to = guide.upright ? "first " + place + ", graph 1" : "graph 1, first " + place;
-    out += fmt::format("set arrow from {} to {} nohead {} lw 1.2 dt (5,4) lc rgb {}\n", from, to,
-                       panel.cells ? "front" : "back", quoted(inks.axes));
+    out += line_text(place, guide.upright ? panel.x : panel.y, guide.upright, guide.at, style);
   }
   return out;
 }
@@ -226,9 +268,8 @@ std::string panel_commands(const Panel& panel, const PanelPlace& place, std::siz
   out += fmt::format("set xtics out nomirror scale 0.5 {} {}\nset ytics out nomirror scale 0.5 {} {}\n", words,
                      ticks_text(place.x_ticks), words, ticks_text(place.y_ticks));
   out += fmt::format("set border {} lc rgb {} lw 1\n", panel.cells ? 15 : 3, quoted(inks.axes));
-  out += panel.cells ? "unset grid\n"
-                     : fmt::format("set grid xtics ytics back lt 1 lw 0.6 lc rgb {}\n", quoted(inks.grid));
   out += "unset arrow\nunset colorbox\n";
+  if (!panel.cells) out += grid_text(panel, place, inks);
   if (panel.cells) out += palette_text(*panel.cells);
   if (place.has_scale) {
     out += fmt::format(
@@ -237,7 +278,7 @@ std::string panel_commands(const Panel& panel, const PanelPlace& place, std::siz
         place.scale.left / w, 1 - place.scale.bottom / h, (place.scale.right - place.scale.left) / w,
         (place.scale.bottom - place.scale.top) / h, words, ticks_text(place.colour_ticks));
   }
-  return out + guides_text(panel, inks) + plot_text(panel, p, place.axes.right - place.axes.left, matrices);
+  return out + guides_text(panel, place, inks) + plot_text(panel, p, place.axes.right - place.axes.left, matrices);
 }
 
 }  // namespace bearing::tool

@@ -57,10 +57,9 @@ std::string words_text(const Words& words, const Layout& layout, const GnuplotSt
                                                            : "center";
   std::string ground;  // gnuplot's own boxes are white in SVG, whatever is asked for
   if (words.on_cells) {
-    const double half = 0.7 * height_of(words.size);
+    const Places::Box box = box_of(words);
     ground = fmt::format("set object rectangle from {} to {} front fs solid 1 noborder fc rgb {}\n",
-                         at_screen(words.x - 3, words.y + half, layout),
-                         at_screen(words.x + width_of(words.text, words.size) + 3, words.y - half, layout),
+                         at_screen(box.left, box.bottom, layout), at_screen(box.right, box.top, layout),
                          quoted(inks.ground));
   }
   return ground + fmt::format("set label {} at {} {}{} front font {} textcolor rgb {}\n", quoted(words.text),
@@ -94,7 +93,7 @@ std::string mark_text(const Mark& mark, const Layout& layout) {
 /// Words and legends, over everything.
 std::string overlay_text(const Layout& layout, const GnuplotStyle& style, const Inks& inks) {
   std::string out =
-      "unset arrow; unset border; unset xtics; unset ytics; unset grid; unset logscale; unset colorbox\n"
+      "unset arrow; unset border; unset xtics; unset ytics; unset logscale; unset colorbox\n"
       "set lmargin at screen 0; set rmargin at screen 1; set tmargin at screen 1; set bmargin at screen 0\n";
   for (const Words& words : layout.words) out += words_text(words, layout, style, inks);
   for (const Mark& mark : layout.marks) out += mark_text(mark, layout);

@@ -259,7 +259,10 @@ class Planner {
       y += line_of(Size::small);
     }
     if (!shared_legend_) legend(legend_of(panel), around.left, around.right - around.left, y);
-    for (Words& words : words_inside(panel, axes, layout_.width - 4)) put(std::move(words));
+    for (Words& words : words_inside(panel, axes, layout_.width - 4)) {
+      place.words.push_back(box_of(words));
+      put(std::move(words));
+    }
     layout_.panels.push_back(std::move(place));
   }
 

@@ -14,10 +14,11 @@ struct Mark {
   double x = 0, y = 0, width = 0;
 };
 
-/// Where a panel's axes and its scale of colours lie.
+/// Where a panel's axes, the words between them and its scale of colours lie.
 struct PanelPlace {
   Places::Box axes = {};
   std::vector<inspect::Tick> x_ticks = {}, y_ticks = {}, colour_ticks = {};
+  std::vector<Places::Box> words = {};
   bool has_scale = false;
   Places::Box scale = {};
 };

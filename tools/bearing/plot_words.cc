@@ -45,6 +45,11 @@ double width_of(const std::string& text, Size size) {
   return ems * height_of(size) * (bold ? 1.12 : 1);
 }
 
+Places::Box box_of(const Words& words) {
+  const double half = 0.7 * height_of(words.size);
+  return {words.x - 3, words.y - half, words.x + width_of(words.text, words.size) + 3, words.y + half};
+}
+
 double line_of(Size size) { return std::ceil(1.4 * height_of(size)); }
 
 namespace {
@@ -61,6 +66,7 @@ class Inside {
         axes_(axes),
         places_({axes.left - 4, axes.top - 2, std::min(axes.right + 40, right), axes.bottom + 2}) {
     for (const inspect::Series& series : panel.series) draw(series);
+    for (const inspect::Guide& guide : panel.guides) draw(guide);
     for (const inspect::Guide& guide : panel.guides) add(guide);
     for (const inspect::Note& note : panel.notes) add(note);
   }
@@ -87,6 +93,17 @@ class Inside {
       }
       drawn_.push_back(here);
       before = here;
+    }
+  }
+
+  void draw(const inspect::Guide& guide) {
+    const double at = along(guide.upright ? panel_->x : panel_->y, guide.at);
+    if (!(at >= 0 && at <= 1)) return;
+    const double x = axes_.left + at * (axes_.right - axes_.left), y = axes_.bottom - at * (axes_.bottom - axes_.top);
+    if (guide.upright) {
+      for (double down = axes_.top; down < axes_.bottom; down += 3) guides_.push_back({x, down});
+    } else {
+      for (double across = axes_.left; across < axes_.right; across += 3) guides_.push_back({across, y});
     }
   }
 
@@ -130,11 +147,15 @@ class Inside {
     std::vector<Places::Box> boxes;
     boxes.reserve(at.size());
     for (const Point& p : at) boxes.push_back({p.x, p.y - line_ / 2, p.x + wide, p.y + line_ / 2});
-    return places_.take_best(boxes, [&](const Places::Box& box) {
-      return static_cast<double>(std::count_if(drawn_.begin(), drawn_.end(), [&](const Point& dot) {
-        return dot.x > box.left && dot.x < box.right && dot.y > box.top && dot.y < box.bottom;
-      }));
-    });
+    // A guide makes room for words, a curve does not.
+    return places_.take_best(boxes,
+                             [&](const Places::Box& box) { return count(drawn_, box) + 0.01 * count(guides_, box); });
+  }
+
+  static double count(const std::vector<Point>& dots, const Places::Box& box) {
+    return static_cast<double>(std::count_if(dots.begin(), dots.end(), [&](const Point& dot) {
+      return dot.x > box.left && dot.x < box.right && dot.y > box.top && dot.y < box.bottom;
+    }));
   }
 
   void put(const std::string& text, std::vector<Point> tried) {
@@ -155,7 +176,7 @@ class Inside {
   const Panel* panel_;
   Places::Box axes_;
   Places places_;
-  std::vector<Point> drawn_ = {};
+  std::vector<Point> drawn_ = {}, guides_ = {};
 };
 
 }  // namespace

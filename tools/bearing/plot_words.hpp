@@ -20,6 +20,8 @@ struct Words {
 double height_of(Words::Size size);
 /// About how wide a text is: rather too much than too little.
 double width_of(const std::string& text, Words::Size size);
+/// What words from the left take, with a little room.
+Places::Box box_of(const Words& words);
 /// From one line to the next.
 double line_of(Words::Size size);
 

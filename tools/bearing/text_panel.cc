@@ -1,7 +1,6 @@
 #include "text_panel.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace bearing::tool {
@@ -318,60 +317,71 @@ void TextPanel::guides(TextCanvas& canvas) const {
   }
 }
 
+/// Where a guide's text may begin, the best first: at its ends, else somewhere along it.
+std::vector<std::array<int, 2>> TextPanel::beside(const inspect::Guide& guide, int wide) const {
+  const double at = along(guide.upright ? panel_->x : panel_->y, guide.at);
+  std::vector<std::array<int, 2>> tried;
+  if (guide.upright) {
+    const int column = left_ + 1 + static_cast<int>(std::lround(at * (wide_ - 1)));
+    for (int row = 0; row < high_; ++row) {
+      tried.push_back({column + 1, top_ + row}), tried.push_back({column - wide, top_ + row});
+    }
+    return tried;
+  }
+  const int row = top_ + static_cast<int>(std::lround((1 - at) * (high_ - 1)));
+  for (const int y : {row - 1, row + 1, row}) {
+    tried.push_back({left_ + 1 + wide_ - wide, y}), tried.push_back({left_ + 2, y});
+  }
+  for (int column = left_ + wide_ - wide; column > left_ + 2; --column) {
+    tried.push_back({column, row - 1}), tried.push_back({column, row + 1});
+  }
+  return tried;
+}
+
+/// Where a note's text may begin, the best first: beside its point.
+std::vector<std::array<int, 2>> TextPanel::beside(const inspect::Note& note, int wide) const {
+  const int column = left_ + 1 + static_cast<int>(std::lround(along(panel_->x, note.x) * (wide_ - 1)));
+  const int row = top_ + static_cast<int>(std::lround((1 - along(panel_->y, note.y)) * (high_ - 1)));
+  return {
+      {column + 1, row},        {column - wide, row},     {column + 1, row - 1},        {column + 1, row + 1},
+      {column - wide, row - 1}, {column - wide, row + 1}, {column - wide / 2, row - 1}, {column - wide / 2, row + 1}};
+}
+
 std::vector<std::string> TextPanel::words(TextCanvas& canvas) const {
+  TextCanvas curves(canvas.columns(), canvas.rows(), style_);
+  series(curves);
   Places places({left_ + 1.0, double(top_), left_ + 1.0 + wide_, double(top_ + high_)});
-  std::vector<std::string> left;
-  const auto put = [&](const std::string& text, const std::vector<std::array<int, 2>>& at, bool needed) {
-    const int wide = columns(text, style_);
+  constexpr double worst = 1000;  // a letter over a curve; over bands and other guides there may be many
+  const auto cost = [&](const Places::Box& box) {
+    double covered = 0;
+    for (int column = static_cast<int>(box.left); column < static_cast<int>(box.right); ++column) {
+      const int row = static_cast<int>(box.top);
+      covered += !curves.empty(column, row) ? worst : !canvas.empty(column, row) ? 1 : 0;
+    }
+    return covered;
+  };
+  const auto put = [&](const std::string& text, const std::vector<std::array<int, 2>>& at) {
     std::vector<Places::Box> boxes;
     boxes.reserve(at.size());
     for (const auto& [column, row] : at)
-      boxes.push_back({double(column), double(row), double(column + wide), row + 1.0});
-    const int found = places.take_best(boxes, [&](const Places::Box& box) {
-      double covered = 0;
-      for (int column = static_cast<int>(box.left); column < static_cast<int>(box.right); ++column) {
-        covered += canvas.has_dots(column, static_cast<int>(box.top)) ? 1 : 0;
-      }
-      return covered;
-    });
+      boxes.push_back({double(column), double(row), double(column + columns(text, style_)), row + 1.0});
+    const int found = places.take_best(boxes, cost);
     if (found >= 0) canvas.text(at[static_cast<std::size_t>(found)][0], at[static_cast<std::size_t>(found)][1], text);
-    if (found < 0 && needed) left.push_back(text);
+    return found >= 0;
   };
+  std::vector<std::string> left;
   for (const inspect::Guide& guide : panel_->guides) {
     const double at = along(guide.upright ? panel_->x : panel_->y, guide.at);
     const std::string text = printable(guide.text);
     if (!(at >= 0 && at <= 1) || text.empty()) continue;
-    const int wide = columns(text, style_);
-    std::vector<std::array<int, 2>> tried;
-    if (guide.upright) {
-      const int column = left_ + 1 + static_cast<int>(std::lround(at * (wide_ - 1)));
-      for (int row = 0; row < high_; ++row) {
-        tried.push_back({column + 1, top_ + row}), tried.push_back({column - wide, top_ + row});
-      }
-    } else {
-      const int row = top_ + static_cast<int>(std::lround((1 - at) * (high_ - 1)));
-      for (const int y : {row - 1, row + 1, row}) {
-        tried.push_back({left_ + 1 + wide_ - wide, y}), tried.push_back({left_ + 2, y});
-      }
-    }
-    put(text, tried, true);
+    if (!put(text, beside(guide, columns(text, style_)))) left.push_back(text);
   }
   for (const inspect::Note& note : panel_->notes) {
     const double x = along(panel_->x, note.x), y = along(panel_->y, note.y);
     const std::string text = printable(note.text);
     if (!(x >= 0 && x <= 1 && y >= 0 && y <= 1) || text.empty()) continue;
-    const int column = left_ + 1 + static_cast<int>(std::lround(x * (wide_ - 1)));
-    const int row = top_ + static_cast<int>(std::lround((1 - y) * (high_ - 1))), wide = columns(text, style_);
-    put(text,
-        {{column + 1, row},
-         {column - wide, row},
-         {column + 1, row - 1},
-         {column + 1, row + 1},
-         {column - wide, row - 1},
-         {column - wide, row + 1},
-         {column - wide / 2, row - 1},
-         {column - wide / 2, row + 1}},
-        wide > 4);
+    const int wide = columns(text, style_);
+    if (!put(text, beside(note, wide)) && wide > 4) left.push_back(text);
   }
   return left;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class TextPanel {
   void guides(TextCanvas& canvas) const;
   /// Texts of guides and notes; those that found no room are left.
   std::vector<std::string> words(TextCanvas& canvas) const;
+
+  std::vector<std::array<int, 2>> beside(const inspect::Guide& guide, int wide) const;
+  std::vector<std::array<int, 2>> beside(const inspect::Note& note, int wide) const;
 
   Dot place(const TextCanvas& canvas, double x, double y) const;
   void stroke(TextCanvas& canvas, Dot from, Dot to, const inspect::Series& series, int number, double& gone) const;
