@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <bearing/error.hpp>
+#include <cmath>
 
 #include "figures/kinds.hpp"
 #include "figures/matrices.hpp"
@@ -30,12 +31,38 @@ Array between(const Shown& shown, Index head, const Tokens& queries, const Token
   return one;
 }
 
-Panel matrix_panel(const Shown& shown, Index head, const FigureOptions& options) {
+/// Whether another head has other numbers, over the first distances.
+bool heads_differ(const Shown& shown, Index head, const Executor& on) {
+  const Specimen& s = shown.specimen;
+  constexpr Index some = 256;
+  const Index n = std::min(s.width > 0 ? s.width : s.options.length, some);
+  const auto of = [&](Index h) { return between(shown, h, s.tokens(1, n - 1), s.tokens(n), on).values; };
+  const std::vector<double> here = of(head);
+  double most = 0;
+  for (const double value : here) most = std::max(most, std::abs(value));
+  const auto apart = [&](double a, double b) { return std::abs(a - b) > 1e-9 * most; };
+  for (Index h = 0; h < s.options.heads; ++h) {
+    if (h == head) continue;
+    const std::vector<double> other = of(h);
+    for (std::size_t k = 0; k < here.size(); ++k) {
+      if (apart(here[k], other[k])) return true;
+    }
+  }
+  return false;
+}
+
+/// "alibi, head 0 of 8"; the name alone where every head is the same.
+std::string said_of(const Shown& shown, Index head, const Executor& on) {
+  if (!heads_differ(shown, head, on)) return shown.name();
+  return text::concat(shown.name(), ", head ", head, " of ", shown.specimen.options.heads);
+}
+
+Panel matrix_panel(const Shown& shown, const std::string& name, Index head, const FigureOptions& options) {
   const Thinned tokens = thinned(shown);
   Array all = between(shown, head, tokens.at, tokens.at, options.on);
   if (options.causal.value_or(shown.specimen.causal)) hide_later_keys(all);
   Panel panel = token_panel(shown, all, 0, tokens.step);
-  panel.title = shown.name();
+  panel.title = name;
   panel.cells->title = has_rows(shown) ? "product" : "score";
   return panel;
 }
@@ -48,10 +75,10 @@ std::vector<double> over_distance(const Shown& shown, Index head, const FigureOp
   return {scores.values.rbegin(), scores.values.rend()};
 }
 
-Panel curve_panel(const Shown& shown, const Decay& falls) {
+Panel curve_panel(const Shown& shown, const std::string& name, const Decay& falls) {
   const bool image = shown.specimen.width > 0;
   const auto last = static_cast<double>(falls.curve.size() - 1);
-  Panel panel{.title = shown.name() + ", over distance",
+  Panel panel{.title = name + ", over distance",
               .x = token_axis(image ? "distance along a row (patches)" : "distance, query - key (tokens)", 0, last)};
   Series envelope{.label = "largest from here on", .colour = 1, .faint = true};
   Series curve{.label = has_rows(shown) ? "product" : "score", .colour = 0};
@@ -66,11 +93,11 @@ Panel curve_panel(const Shown& shown, const Decay& falls) {
   return panel;
 }
 
-std::string text_of(const Shown& shown, const Decay& falls) {
+std::string text_of(const std::string& name, const Decay& falls) {
   const auto last = static_cast<Index>(falls.curve.size()) - 1;
   Range range;
   range.reach(falls.curve);
-  return text::concat(shown.name(), ": ", short_number(falls.curve.front()), " at distance 0, ",
+  return text::concat(name, ": ", short_number(falls.curve.front()), " at distance 0, ",
                       short_number(falls.curve.back()), " at ", last, ", lowest ", short_number(range.low),
                       "; it rises at ", falls.rises, " of ", last, " steps and is negative at ", falls.negative, ". ");
 }
@@ -81,10 +108,11 @@ Figure similarity_figure(std::span<const Subject> encodings, const FigureOptions
   std::array<std::vector<Panel>, 2> matrices, curves;  // of scores, of products: one scale each
   for (const Shown& one : shown) {
     const Index head = heads_to_draw(one, options, 1).front();
-    matrices[has_rows(one)].push_back(matrix_panel(one, head, options));
+    const std::string name = said_of(one, head, options.on);
+    matrices[has_rows(one)].push_back(matrix_panel(one, name, head, options));
     const Decay falls = decay(over_distance(one, head, options));
-    curves[has_rows(one)].push_back(curve_panel(one, falls));
-    figure.text += text_of(one, falls);
+    curves[has_rows(one)].push_back(curve_panel(one, name, falls));
+    figure.text += text_of(name, falls);
   }
   figure.text.pop_back();
   for (std::vector<Panel>& panels : matrices) scale_colours(panels);

@@ -70,11 +70,23 @@ TEST(Similarity, OfManyPositionsTakesEverySo) {
 TEST(Similarity, OfSeveralHasOneScaleForProductsAndOneForScores) {
   const Figure drawn = similarity_of({"rope", "alibi", "sinusoidal"}, {.length = 64});
   ASSERT_EQ(drawn.panels.size(), 6u);
-  EXPECT_EQ(drawn.panels[2].title, "alibi");
+  EXPECT_EQ(drawn.panels[2].title, "alibi, head 0 of 8");
   EXPECT_EQ(drawn.panels[0].cells->high, drawn.panels[4].cells->high);
   EXPECT_EQ(drawn.panels[1].y.last, drawn.panels[5].y.last);
   EXPECT_NE(drawn.panels[0].cells->high, drawn.panels[2].cells->high);
   EXPECT_THROW((void)similarity_of({"nope"}), RangeError);
+}
+
+TEST(Similarity, NamesTheHeadWhereHeadsDiffer) {
+  const Figure alibi = similarity_of({"alibi"}, {.heads = 4, .length = 16, .head = 3});
+  EXPECT_EQ(alibi.panels[0].title, "alibi, head 3 of 4");
+  EXPECT_EQ(alibi.panels[1].title, "alibi, head 3 of 4, over distance");
+  EXPECT_EQ(alibi.text.substr(0, 20), "alibi, head 3 of 4: ");
+  EXPECT_EQ(similarity_of({"rope_mixed"}, {.length = 16}).panels[0].title, "rope_mixed, head 0 of 8");
+  EXPECT_EQ(similarity_of({"alibi"}, {.heads = 1, .length = 16}).panels[0].title, "alibi");
+  for (const char* same : {"rope", "sinusoidal", "learned"}) {
+    EXPECT_EQ(similarity_of({same}, {.length = 16}).panels[0].title, same);
+  }
 }
 
 }  // namespace
