@@ -89,6 +89,12 @@ ModelInput input_of(const Object& file, const InputRow& row) {
   return input;
 }
 
+/// How many tokens a part takes, where the file has a number for each; else 0.
+Index length_of_part(const Object& file, const std::string& part) {
+  return file.integer(part == "encoder" ? "max_source_positions" : "max_target_positions", 1, most_positions)
+      .value_or(0);
+}
+
 /// Sinusoids in place of a table, where the file says so.
 InputRow as_switched(const Object& file, InputRow row) {
   if (row.model_type == "trocr" && !file.flag("use_learned_position_embeddings").value_or(true)) {
@@ -103,6 +109,7 @@ InputRow as_switched(const Object& file, InputRow row) {
 void read_whisper(const Object& file, Model& model) {
   const Index dim = plain_size(file, {"d_model"}, 384);
   model.inputs.push_back({Sinusoidal{.dim = dim, .layout = SinusoidalLayout::tensor2tensor}, "encoder"});
+  model.inputs.back().length = plain_size(file, {"max_source_positions"}, 1500);
   model.inputs.push_back({Learned{.length = plain_size(file, {"max_target_positions"}, 448), .dim = dim}, "decoder"});
   model.context_length = plain_size(file, {"max_target_positions"}, 448);
 }
@@ -179,6 +186,7 @@ bool read_inputs(const Config& config, Model& model) {
     }
     for (const char* part : {"encoder", "decoder"}) {
       input.part = part;
+      if (learned == nullptr) input.length = length_of_part(file, input.part);
       model.inputs.push_back(input);
     }
   }

@@ -99,24 +99,66 @@ class Sayings {
   std::vector<Said> all_;
 };
 
+/// What stands after # for an input: "input", or "encoder.input" of a model with several.
+std::string input_word(const Model& model, const ModelInput& input) {
+  return model.inputs.size() == 1 || input.part.empty() ? "input" : input.part + ".input";
+}
+
+/// The inputs that a part names, by their words or by their parts; "input": all, unless it is the word of some.
+std::vector<const ModelInput*> inputs_at(const std::string& part, const Model& model) {
+  std::vector<const ModelInput*> named, all;
+  for (const ModelInput& input : model.inputs) {
+    all.push_back(&input);
+    const bool by_part = !input.part.empty() && part == input.part + ".input";
+    if (by_part || part == input_word(model, input)) named.push_back(&input);
+  }
+  return named.empty() && (part.empty() || part == "input") ? all : named;
+}
+
+/// "0 to 23, encoder.input or decoder.input"
+std::string parts_text(const Model& model) {
+  std::vector<std::string> words{std::to_string(static_cast<Index>(model.layers.size()) - 1)};
+  for (const ModelInput& input : model.inputs) {
+    const std::string word = input_word(model, input);
+    if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  }
+  if (words.size() == 1) words.emplace_back("input");
+  std::string text = "0 to ";
+  for (std::size_t i = 0; i < words.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < words.size() ? ", " : " or ") + words[i];
+  return text;
+}
+
+/// The layer that a part names; throws ShapeError if there is none.
+Index layer_at(const std::string& part, const Model& model, const std::string& text) {
+  Index layer = -1;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), layer);
+  const auto layers = static_cast<Index>(model.layers.size());
+  if (error != std::errc{} || end != part.data() + part.size() || layer < 0 || layer >= layers) {
+    throw ShapeError("[encoding] @" + text + ": after # must stand a layer from " + parts_text(model) + ", got '" +
+                     part + "'");
+  }
+  return layer;
+}
+
+/// An encoder and a decoder have lengths of their own.
+void add_input(const ModelInput& input, const Model& model, Sayings& to) {
+  Sizes sizes = sizes_of(model);
+  RopeLengths lengths = lengths_of(model, {});
+  const auto* learned = std::get_if<Learned>(&input.encoding);
+  const Index own = learned != nullptr && !input.part.empty() ? learned->length : input.length;
+  if (own > 0) sizes.length = lengths.longest = own;
+  if (own > 0 && lengths.trained > 0) lengths.trained = own;
+  std::visit([&](const auto& spec) { to.add(input_word(model, input), spec, sizes, lengths); }, input.encoding);
+}
+
 std::vector<Said> said_at(const Place& place, const Model& model, const std::string& text) {
   Sayings sayings(place);
   const Sizes sizes = sizes_of(model);
-  const bool input = place.part == "input", all = place.part.empty();
-  Index layer = -1;
-  if (!all && !input) {
-    const auto [end, error] = std::from_chars(place.part.data(), place.part.data() + place.part.size(), layer);
-    const auto layers = static_cast<Index>(model.layers.size());
-    if (error != std::errc{} || end != place.part.data() + place.part.size() || layer < 0 || layer >= layers) {
-      throw ShapeError("[encoding] @" + text + ": after # must stand a layer from 0 to " + std::to_string(layers - 1) +
-                       " or input, got '" + place.part + "'");
-    }
-  }
-  if (all || input) {
-    for (const ModelInput& one : model.inputs) {
-      std::visit([&](const auto& spec) { sayings.add("input", spec, sizes, lengths_of(model, {})); }, one.encoding);
-    }
-  }
+  const std::vector<const ModelInput*> inputs = inputs_at(place.part, model);
+  const bool all = place.part.empty(), input = place.part == "input" || (!all && !inputs.empty());
+  const Index layer = all || input ? -1 : layer_at(place.part, model, text);
+  for (const ModelInput* one : inputs) add_input(*one, model, sayings);
   const std::vector<LayerGroup> groups = layer_groups(model);
   std::vector<const LayerEncoding*> said;
   for (const LayerGroup& group : groups) {

@@ -272,6 +272,50 @@ TEST(Say, LayersOfSeveralKindsAreSaidOnceEach) {
   EXPECT_NE(error.find("says several: must be one of @"), error.npos) << error;
 }
 
+TEST(Say, AnEncoderAndADecoderHaveInputsOfTheirOwn) {
+  const File file("say_test_whisper.json",
+                  R"({"model_type": "whisper", "d_model": 16, "encoder_layers": 2, "decoder_layers": 2,
+                      "encoder_attention_heads": 2, "decoder_attention_heads": 2, "max_source_positions": 1500,
+                      "max_target_positions": 448})");
+  const std::string at = "@" + file.path();
+  const std::vector<Said> all = say_encodings(at);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].text(), at + "#encoder.input");
+  EXPECT_EQ(all[1].text(), at + "#decoder.input");
+  EXPECT_EQ(say_encodings(at + "#input").size(), 2u);
+  const Said encoder = say_encoding(at + "#encoder.input"), decoder = say_encoding(at + "#decoder.input");
+  EXPECT_EQ(encoder.description().name, "sinusoidal_tensor2tensor");
+  EXPECT_EQ(encoder.sizes().length, 1500);
+  EXPECT_EQ(encoder.lengths().longest, 1500);
+  EXPECT_EQ(decoder.description().name, "learned");
+  EXPECT_EQ(decoder.sizes().length, 448);
+  EXPECT_EQ(decoder.lengths().longest, 448);
+  for (const auto& [part, wanted] :
+       {std::pair{"#input", "#encoder.input, @"},
+        {"#cross.input", "a layer from 0 to 3, encoder.input or decoder.input, got 'cross.input'"}}) {
+    const std::string error = error_of([&, part = part] { say_encoding(at + part); });
+    EXPECT_NE(error.find(wanted), error.npos) << error;
+  }
+}
+
+TEST(Say, APartsLengthIsTheFilesForThatPart) {
+  const Model led = parse_hf_config(R"({"model_type": "led", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
+      "encoder_attention_heads": 2, "max_encoder_position_embeddings": 4096, "max_decoder_position_embeddings": 256})");
+  EXPECT_EQ(say_encodings(led).at(0).lengths().longest, 4096);
+  EXPECT_EQ(say_encodings(led).at(1).lengths().longest, 256);
+  const Model speech = parse_hf_config(R"({"model_type": "speech_to_text", "d_model": 16, "encoder_layers": 1,
+      "decoder_layers": 1, "encoder_attention_heads": 2, "max_source_positions": 6000, "max_target_positions": 1024})");
+  EXPECT_EQ(say_encodings(speech).at(0).sizes().length, 6000);
+  EXPECT_EQ(say_encodings(speech).at(1).sizes().length, 1024);
+}
+
+TEST(Say, TheOnlyInputIsNamedWithoutItsPart) {
+  const File file("say_test_trocr.json", R"({"model_type": "trocr", "d_model": 16, "decoder_layers": 1,
+                                              "decoder_attention_heads": 2, "max_position_embeddings": 64})");
+  EXPECT_EQ(say_encoding("@" + file.path() + "#input").text(), "@" + file.path() + "#input");
+  EXPECT_EQ(say_encoding("@" + file.path() + "#decoder.input").description().name, "learned");
+}
+
 TEST(Say, MistakesAreNamed) {
   const std::pair<const char*, const char*> mistakes[] = {
       {"alibo", "[encoding] 'alibo' is not an encoding; did you mean 'alibi'"},

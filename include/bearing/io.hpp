@@ -72,6 +72,7 @@ struct ModelInput {
   std::string part = {};       ///< as Layer's
   Index first_position = 0;    ///< of the first token: 2 in fairseq's sinusoidal tables
   std::string positions = {};  ///< as Layer's
+  Index length = 0;            ///< tokens of its part, where the file says so and the encoding does not; else 0
 };
 
 /// The encoding's name in the literature: "rope", "alibi", "t5", …; "none" for NoPosition. Its page has the same name.

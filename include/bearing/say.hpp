@@ -17,6 +17,7 @@
 //     {"type": "T5", …}            a spec as JSON
 //     t5.json                      the same in a file
 //     @config.json#3               layer 3 of a model's file, or of the file in a folder, at the model's sizes
+//     @config.json#input           what is on its input; #encoder.input and #decoder.input, where both have one
 //
 // After JSON, a file and @…, as after a name, :KEY=VALUE,… may follow.
 

@@ -60,6 +60,8 @@ class Config(support.Base):
         text = run("config", self.put("whisper.json", config)).stdout
         self.assertIn("\ninput of the encoder: sinusoidal\n", text)
         self.assertIn("layout            tensor2tensor\n", text)
+        self.assertIn("\n  length            1,500\n", text)  # of the encoder; the class has it where the file does not
+        self.assertEqual(json.loads(run("config", self.put("whisper.json", config), "--json").stdout)["inputs"][0]["length"], 1500)
         self.assertIn("\ninput of the decoder: learned\n  length            32\n", text)
         self.assertIn("\nencoder layers 0-1: no encoding\n", text)
         self.assertIn("\ndecoder layer 2: no encoding\n", text)

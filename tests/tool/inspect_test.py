@@ -49,6 +49,19 @@ class Inspect(support.Base):
             with self.subTest(arguments):
                 self.expect_error(2, [pieces, f"See 'bearing {arguments[0]} --help'."], *arguments)
 
+    def test_an_encoder_and_a_decoder_are_measured_under_their_names_at_their_lengths(self):
+        whisper = self.put("whisper.json", {"model_type": "whisper", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
+                                            "encoder_attention_heads": 2, "max_source_positions": 96, "max_target_positions": 40})
+        names = [f"@{whisper}#encoder.input", f"@{whisper}#decoder.input"]
+        encoder, decoder = self.report("check", f"@{whisper}")
+        self.assertEqual([encoder["encoding"], decoder["encoding"]], names)
+        self.assertEqual([encoder["length"], decoder["length"]], [96, 40])
+        self.assertEqual([one["name"] for one in self.report("compare", f"@{whisper}")["encodings"]], names)
+        self.assertEqual(run("table", names[0], "--length", "2").returncode, 0)
+        drawn = run("plot", "wavelengths", names[0])
+        self.assertEqual((drawn.returncode, drawn.stderr), (0, ""))
+        self.expect_error(2, f"says several: must be one of {names[0]}, {names[1]}", "table", f"@{whisper}#input")
+
     def test_inspection_fits_the_width_it_is_given(self):
         for width in (40, 60, 80, 120):
             for arguments in (["list"], ["check", "t5", *SMALL], ["compare", "t5", "nope", *SMALL]):

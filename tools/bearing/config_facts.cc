@@ -215,6 +215,7 @@ std::vector<Fact> input_facts(const ModelInput& input) {
   std::vector<Fact> facts;
   if (input.first_position != 0) facts.push_back({"first position", grouped(input.first_position)});
   if (!input.positions.empty()) facts.push_back({"position", input.positions});
+  if (input.length > 0) facts.push_back({"length", grouped(input.length)});
   if (const auto* other = std::get_if<OtherEncoding>(&input.encoding)) {
     facts.push_back({"positions", not_read(*other)});
   }

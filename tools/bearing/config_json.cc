@@ -76,6 +76,7 @@ void write_input(JsonWriter& json, const ModelInput& input) {
   json.member("part", std::string_view(input.part));
   json.member("encoding", std::string_view(encoding_name(input.encoding)));
   json.member("first_position", input.first_position);
+  if (input.length > 0) json.member("length", input.length);
   if (!input.positions.empty()) json.member("positions", std::string_view(input.positions));
   write_why(json, input.encoding);
   write_members(json, record_of(input.encoding));
