@@ -43,7 +43,8 @@ struct RopeLengths {
   Index window = 0;   ///< how many tokens back a token of the layer sees; 0: all
 };
 
-/// Warnings about the numbers, one sentence each: pairs that never completed a turn in training; angles whose float32
+/// Warnings about the numbers, one sentence each: pairs that completed no turn in training, before any scaling, and the
+/// length past which they reach new angles; angles whose float32
 /// error exceeds 2^-6, eight times bf16's rounding of a cosine, which happens in contexts past 131,072 tokens;
 /// frequencies that change with the length while cached keys do not; a factor that attention has to apply.
 BEARING_EXPORT std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths);

@@ -6,6 +6,7 @@
 
 #include "figures/kinds.hpp"
 #include "figures/parts.hpp"
+#include "inspect/before_scaling.hpp"
 
 // How many tokens each pair needs for a turn, before and after scaling, against the lengths that a model was trained
 // for and is asked for.
@@ -85,8 +86,7 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
   const RopeFrequencies frequencies = resolve(*rope, depends_on_length(rope->scaling) ? seq_len : 0);
   waves.now = finite(wavelengths(frequencies));
   if (waves.trained == 0) waves.trained = trained_length(rope->scaling);
-  Rope plain = *rope;
-  plain.scaling = NoScaling{};
+  const Rope plain = before_scaling(*rope);
   if (std::holds_alternative<NoScaling>(rope->scaling)) {
     if (!subject.description.specimen) return waves;
     // A name may change frequencies in a way that its spec does not say. The example keeps a table of its length.
@@ -117,6 +117,7 @@ Index unfinished(const Turns& tokens, Index length) {
 /// Where a scaling goes over from kept to divided pairs. NTK has no ramp: it changes all pairs except the ends.
 void add_ramp(const Waves& waves, Panel& panel) {
   for (const PairRun& run : waves.runs) {
+    if (plain == *rope) return waves;
     if (run.change != PairChange::blended || run.last - run.first + 3 >= std::ssize(waves.now)) continue;
     panel.bands.push_back({.label = panel.bands.empty() ? "blended pairs" : "",
                            .x = {static_cast<double>(run.first) - 0.5, static_cast<double>(run.last) + 0.5},

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 
+#include "inspect/before_scaling.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -38,13 +39,40 @@ std::string describe(const std::vector<Index>& pairs, Index of) {
   return concat(n, " of ", of, " pairs (the first is ", pairs.front(), ")");
 }
 
-void warn_about_turns(const RopeFrequencies& frequencies, Index trained, std::vector<std::string>& warnings) {
-  if (trained < 1) return;
-  const std::vector<Index> pairs = unfinished_pairs(frequencies, trained);
+/// The longest sequence that shows these pairs no angle that `trained` tokens did not: a pair that a scaling divides by
+/// f turns f times as many tokens through the same arc.
+Index reach_of(const std::vector<Index>& pairs, const RopeFrequencies& before, const RopeFrequencies& now,
+               Index trained) {
+  double times = std::numeric_limits<double>::infinity();
+  for (const Index pair : pairs) {
+    const auto i = static_cast<std::size_t>(pair);
+    times = std::min(times, std::abs(static_cast<double>(before.inv_freq[i]) / static_cast<double>(now.inv_freq[i])));
+  }
+  constexpr double rounding = 1 + 0x1p-40;  // of two frequencies and their quotient
+  return static_cast<Index>(std::min(static_cast<double>(trained) * times * rounding, double{max_position}));
+}
+
+/// Which pairs completed no turn in training is a matter of the speeds that were trained, before any scaling.
+void warn_about_turns(const Rope& rope, const RopeFrequencies& now, const RopeLengths& lengths,
+                      std::vector<std::string>& warnings) {
+  if (lengths.trained < 1) return;
+  const Rope plain = inspect::before_scaling(rope);
+  const RopeFrequencies before = resolve(plain);
+  const std::vector<Index> pairs = unfinished_pairs(before, lengths.trained);
   if (pairs.empty()) return;
-  warnings.push_back(concat(describe(pairs, frequencies.pairs()), pairs.size() == 1 ? " turns" : " turn",
-                            " less than once within the trained ", grouped(trained),
-                            " tokens: longer sequences reach angles that training at that length never showed"));
+  const bool scaled = !(plain == rope);
+  std::string said = concat(describe(pairs, now.pairs()), pairs.size() == 1 ? " turns" : " turn",
+                            " less than once within the trained ", grouped(lengths.trained), " tokens",
+                            scaled ? " before scaling" : "");
+  if (depends_on_length(rope.scaling) && lengths.seq_len <= trained_length(rope.scaling)) {
+    said += ": a longer sequence has other frequencies";
+  } else {
+    said += scaled ? concat(": as scaled, sequences longer than ",
+                            grouped(reach_of(pairs, before, now, lengths.trained)), " tokens reach angles")
+                   : ": longer sequences reach angles";
+    said += " that training at that length never showed";
+  }
+  warnings.push_back(std::move(said));
 }
 
 /// The worst of the last 4096 positions.
@@ -140,7 +168,7 @@ AngleError float32_angle_error(const Rope& rope, Index length, Index seq_len) {
 std::vector<std::string> rope_warnings(const Rope& rope, const RopeLengths& lengths) {
   std::vector<std::string> warnings;
   const RopeFrequencies frequencies = resolve(rope, lengths.seq_len);
-  warn_about_turns(frequencies, lengths.trained, warnings);
+  warn_about_turns(rope, frequencies, lengths, warnings);
   warn_about_float32(rope, frequencies, lengths, warnings);
   warn_about_length(rope, lengths, warnings);
   warn_about_softmax(frequencies, warnings);

@@ -94,6 +94,37 @@ TEST(RopeReport, WarningsNameThePairsAndTheLength) {
   EXPECT_TRUE(any_contains(warnings, "angles computed in float32 are off by up to 0.0"));
 }
 
+TEST(RopeReport, TurnsInTrainingAreThoseBeforeScaling) {
+  // Base 500,000: pair 34 needs 6,695 tokens, pair 35 needs 8,219 of 8,192. The scaling divides 35 to 63 by 8.
+  const std::string said =
+      "pairs 35 to 63 (29 of 64) turn less than once within the trained 8,192 tokens before scaling: as scaled, "
+      "sequences longer than 65,536 tokens reach angles that training at that length never showed";
+  EXPECT_EQ(rope_warnings(llama31(), {.trained = 8'192, .longest = 131'072}), std::vector<std::string>{said});
+}
+
+TEST(RopeReport, ThePairThatAScalingDividesLeastReachesNewAnglesFirst) {
+  // Pairs of 6.28, 62.8, 628 and 6,283 tokens; the last two complete no turn in 100.
+  Rope rope{.head_dim = 8, .pairing = Pairing::half, .scaling = FrequencyDivisors{{1, 1, 3, 5}}};
+  EXPECT_TRUE(any_contains(rope_warnings(rope, {.trained = 100}), "as scaled, sequences longer than 300 tokens"));
+  rope.scaling = ProportionalScaling{.fraction = 0.75, .factor = 2};  // the last pair never turns
+  EXPECT_TRUE(any_contains(rope_warnings(rope, {.trained = 100}),
+                           "pair 2 (1 of 4) turns less than once within the trained 100 tokens before scaling: as "
+                           "scaled, sequences longer than 200 tokens"));
+  rope.scaling = ProportionalScaling{.fraction = 0.75};
+  EXPECT_TRUE(any_contains(rope_warnings(rope, {.trained = 100}), "trained 100 tokens: longer sequences reach"));
+}
+
+TEST(RopeReport, FrequenciesOfALengthAreNotSpokenOfAtAnother) {
+  const Rope rope{
+      .head_dim = 8,
+      .pairing = Pairing::half,
+      .scaling = LongRopeScaling{.short_factor = {1, 1, 1, 2}, .long_factor = {1, 2, 4, 8}, .trained_length = 100}};
+  const std::string pairs = "pairs 2 to 3 (2 of 4) turn less than once within the trained 100 tokens before scaling: ";
+  EXPECT_TRUE(any_contains(rope_warnings(rope, {.trained = 100}), pairs + "a longer sequence has other frequencies"));
+  EXPECT_TRUE(any_contains(rope_warnings(rope, {.trained = 100, .seq_len = 800}),
+                           pairs + "as scaled, sequences longer than 400 tokens reach angles"));
+}
+
 TEST(RopeReport, AContextThatModelsHaveTodayIsNotWarnedOfForFloat32) {
   EXPECT_EQ(rope_warnings(llama2(), {.longest = 131'072}).size(), 0u);
 }

@@ -109,6 +109,19 @@ class Config(support.Base):
 
     def test_marks_that_a_terminal_obeys_do_not_reach_it(self):
         """C1 controls, separators, marks of direction; in the report, in JSON, in errors, in names of files."""
+    def test_config_and_plot_count_the_same_unfinished_pairs(self):
+        for file, count, reach in (("llama-3.1-8b", 29, "65,536"), ("qwen2.5-7b-yarn", 24, "131,072"), ("gpt-oss-20b", None, None),
+                                   ("smollm3-3b", None, None)):
+            with self.subTest(file):
+                file = f"examples/models/{file}.json"
+                warnings = " ".join(warning["text"] for warning in self.report(file)["warnings"])
+                said = re.search(r"\((\d+) of (\d+)\) turns? less than once", warnings).groups()
+                drawn = json.loads(run("plot", "wavelengths", f"@{file}", "--json").stdout)["text"]
+                self.assertIn(" of ".join(said) + " pairs complete no turn in the trained", drawn)
+                if count:
+                    self.assertEqual(said[0], str(count))
+                    self.assertIn(f"as scaled, sequences longer than {reach} tokens reach angles", warnings)
+
         marks = "\x7f\x80\x9b\x9f\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"
         config = self.put("x.json", dict(SMALL, model_type=f"a{marks}\u00e9b"))
         for arguments in ([config], [config, "--json"]):
