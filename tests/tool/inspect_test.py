@@ -62,6 +62,22 @@ class Inspect(support.Base):
         self.assertEqual((drawn.returncode, drawn.stderr), (0, ""))
         self.expect_error(2, f"says several: must be one of {names[0]}, {names[1]}", "table", f"@{whisper}#input")
 
+    def test_models_of_several_sizes_are_compared_with_their_sizes(self):
+        files = [self.put(f"{heads}.json", {"model_type": "llama", "hidden_size": 16 * heads, "num_attention_heads": heads,
+                                            "num_hidden_layers": 1, "max_position_embeddings": 32 * heads})
+                 for heads in (2, 4)]
+        subjects = ["compare", "nope", *(f"@{file}" for file in files)]
+        lines = run(*subjects, env={"COLUMNS": "200"}).stdout.splitlines()
+        self.assertEqual(lines[0], "each at its own size, seed 1")
+        self.assertEqual(lines[2].split()[:4], ["encoding", "heads", "dim", "length"])
+        self.assertEqual([line.split()[:4] for line in lines[3:6]],
+                         [["nope", "2", "16", "64"], [f"@{files[0]}", "2", "16", "64"], [f"@{files[1]}", "4", "16", "128"]])
+        rows = self.report(*subjects)["encodings"]
+        self.assertEqual([(row["heads"], row["dim"], row["length"]) for row in rows], [(2, 16, 64), (2, 16, 64), (4, 16, 128)])
+        self.assertIn("| heads | dim | length |", run(*subjects, "--markdown").stdout.splitlines()[0])
+        alike = run(*subjects, "--heads", "2", "--length", "32").stdout.splitlines()
+        self.assertEqual((alike[0], alike[2].split()[:2]), ("2 heads of 16, length 32, seed 1", ["encoding", "learned"]))
+
     def test_inspection_fits_the_width_it_is_given(self):
         for width in (40, 60, 80, 120):
             for arguments in (["list"], ["check", "t5", *SMALL], ["compare", "t5", "nope", *SMALL]):
@@ -301,7 +317,7 @@ class Inspect(support.Base):
         self.assertEqual(report["schema"], "bearing.compare/1")
         for row in report["encodings"]:
             self.assertEqual(list(row), ["name", "sites", "learnable", "parameters", "extensible", "past_length",
-                                         "relative", "decay", "memory"])
+                                         "relative", "decay", "memory", "heads", "dim", "length"])
         self.assertEqual([row["name"] for row in report["encodings"]], ["rope", "nope"])
         self.assertEqual({claim["encoding"] for claim in report["claims"]}, {"rope"})
 

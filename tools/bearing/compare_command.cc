@@ -24,11 +24,15 @@ struct CompareOptions {
   std::string out, threads = "1";
 };
 
+std::string size_text(const CompareReport& report) {
+  const inspect::SpecimenOptions& size = report.size;
+  if (!has_one_size(report)) return fmt::format("each at its own size, seed {}", size.seed);
+  return fmt::format("{} of {}, length {}, seed {}", counted(size.heads, "head"), size.dim, size.length, size.seed);
+}
+
 std::string to_text(const CompareReport& report, const Style& style) {
-  std::string out = wrapped(fmt::format("{} of {}, length {}, seed {}", counted(report.size.heads, "head"),
-                                        report.size.dim, report.size.length, report.size.seed),
-                            style.width, 0);
-  out += '\n' + text_table(compare_headings(), compare_rows(report), style);
+  std::string out = wrapped(size_text(report), style.width, 0);
+  out += '\n' + text_table(compare_headings(report), compare_rows(report), style);
   std::vector<inspect::Claim> wrong;
   for (const inspect::Claim& claim : report.claims) {
     if (claim.holds == inspect::Verdict::no) wrong.push_back(claim);
@@ -47,7 +51,8 @@ std::string compare_json(const CompareReport& report) {
   json.member("seed", static_cast<Index>(report.size.seed));
   json.key("encodings");
   json.begin_array();
-  for (const inspect::Comparison& row : report.rows) {
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const inspect::Comparison& row = report.rows[i];
     json.begin_object();
     json.member("name", row.name);
     json.member("sites", row.sites);
@@ -58,6 +63,9 @@ std::string compare_json(const CompareReport& report) {
     json.member("relative", inspect::name(row.relative));
     json.member("decay", inspect::name(row.decay));
     json.member("memory", row.memory);
+    json.member("heads", report.sizes[i].heads);
+    json.member("dim", report.sizes[i].dim);
+    json.member("length", report.sizes[i].length);
     json.end_object();
   }
   json.end_array();
@@ -77,7 +85,7 @@ std::vector<Subject> asked_subjects(const CompareOptions& options) {
 }
 
 std::string to_report(const CompareReport& report, const CompareOptions& options) {
-  if (options.markdown) return markdown_table(compare_headings(), compare_rows(report));
+  if (options.markdown) return markdown_table(compare_headings(report), compare_rows(report));
   return options.json ? compare_json(report) : to_text(report, output_style(options.out));
 }
 
@@ -109,7 +117,8 @@ Command compare_command() {
       "The columns: learned, how many numbers training learns; past length, what\n"
       "happens at positions past --length; relative, whether scores stay the same when\n"
       "all tokens move alike; decay, whether the largest score of each octave of\n"
-      "distance falls; memory, how memory grows with the length. Below the table stand\n"
+      "distance falls; memory, how memory grows with the length. Models of several sizes\n"
+      "have heads, dim and length in columns of their own. Below the table stand\n"
       "common claims about these encodings that fail when they are measured.\n"
       "\n"
       "Examples:\n"

@@ -11,15 +11,28 @@
 
 namespace bearing::tool {
 
-std::vector<std::string> compare_headings() {
-  return {"encoding", "learned", "past length", "relative", "decay", "memory"};
+bool has_one_size(const CompareReport& report) {
+  return std::all_of(report.sizes.begin(), report.sizes.end(), [&](const inspect::SpecimenOptions& own) {
+    return own.heads == report.size.heads && own.dim == report.size.dim && own.length == report.size.length;
+  });
+}
+
+std::vector<std::string> compare_headings(const CompareReport& report) {
+  std::vector<std::string> headings{"encoding", "learned", "past length", "relative", "decay", "memory"};
+  if (!has_one_size(report)) headings.insert(headings.begin() + 1, {"heads", "dim", "length"});
+  return headings;
 }
 
 std::vector<std::vector<std::string>> compare_rows(const CompareReport& report) {
   std::vector<std::vector<std::string>> rows;
-  for (const inspect::Comparison& row : report.rows) {
+  const bool one_size = has_one_size(report);
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const inspect::Comparison& row = report.rows[i];
     rows.push_back({row.name, row.learnable ? grouped(row.parameters) : "-", row.past_length,
                     inspect::name(row.relative), inspect::name(row.decay), row.memory});
+    if (one_size) continue;
+    const inspect::SpecimenOptions& size = report.sizes[i];
+    rows.back().insert(rows.back().begin() + 1, {grouped(size.heads), grouped(size.dim), grouped(size.length)});
   }
   return rows;
 }
@@ -68,6 +81,7 @@ CompareReport compare_subjects(const std::vector<Subject>& subjects, const SizeO
     try {
       if (measured[i].error) std::rethrow_exception(measured[i].error);
       report.rows.push_back(std::move(measured[i].row));
+      report.sizes.push_back(sizes[i]);
     } catch (const UsageError& error) {
       report.left_out.push_back({subjects[i].text, error.what()});
     }

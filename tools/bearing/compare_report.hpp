@@ -12,6 +12,7 @@ namespace bearing::tool {
 struct CompareReport {
   inspect::SpecimenOptions size;
   std::vector<inspect::Comparison> rows = {};
+  std::vector<inspect::SpecimenOptions> sizes = {};  ///< of each row
   std::vector<inspect::Claim> claims = {};
   /// An encoding that cannot serve the size, and why.
   struct LeftOut {
@@ -20,8 +21,11 @@ struct CompareReport {
   std::vector<LeftOut> left_out = {};
 };
 
-/// The table of them.
-std::vector<std::string> compare_headings();
+/// Whether all rows were measured at one size: the report's.
+bool has_one_size(const CompareReport& report);
+
+/// The table of them; where sizes differ, with a column for each number of a size.
+std::vector<std::string> compare_headings(const CompareReport& report);
 std::vector<std::vector<std::string>> compare_rows(const CompareReport& report);
 
 /// Measures them all at one size: what is given, else that of the first model, else the default; another model has its

@@ -223,12 +223,16 @@ std::string growth_order(const std::string& growth) {
 }
 
 PageTable comparison_table(const CompareReport& report) {
+  const bool one_size = has_one_size(report);
   PageTable table{
-      fmt::format("Measured with {}; a model is measured at its own size. A heading sorts.", size_text(report.size)),
+      fmt::format("{}. A heading sorts.",
+                  one_size ? "Measured with " + size_text(report.size) : "Each is measured at its own size"),
       {"encoding", "acts on", "learned numbers", "extensible", "past the length", "relative", "decay", "memory"},
       {},
       true};
-  for (const inspect::Comparison& row : report.rows) {
+  if (!one_size) table.headings.insert(table.headings.begin() + 1, {"heads", "dim", "length"});
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const inspect::Comparison& row = report.rows[i];
     table.rows.push_back({{row.name},
                           {row.sites},
                           {row.learnable ? grouped(row.parameters) : "-", row.learnable ? "" : "0"},
@@ -237,6 +241,10 @@ PageTable comparison_table(const CompareReport& report) {
                           {inspect::name(row.relative)},
                           {inspect::name(row.decay)},
                           {row.memory, growth_order(row.memory)}});
+    if (one_size) continue;
+    const inspect::SpecimenOptions& size = report.sizes[i];
+    std::vector<PageCell>& cells = table.rows.back();
+    cells.insert(cells.begin() + 1, {{grouped(size.heads)}, {grouped(size.dim)}, {grouped(size.length)}});
   }
   return table;
 }
