@@ -171,7 +171,8 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
     said.push_back(&encoding);
     const bool only = all && groups.size() == 1 && model.inputs.empty();
     const RopeLengths lengths = lengths_of(model, group.layer);
-    const std::string part = only ? "" : std::to_string(group.layers[0]);
+    // The number that was asked for, which need not be the first of its kind.
+    const std::string part = only ? "" : std::to_string(all ? group.layers[0] : layer);
     std::visit([&](const auto& spec) { sayings.add(part, spec, sizes, lengths); }, encoding);
   }
   return sayings.take();

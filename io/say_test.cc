@@ -268,6 +268,7 @@ TEST(Say, LayersOfSeveralKindsAreSaidOnceEach) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].text(), "@" + file.path() + "#0");
   EXPECT_EQ(all[1].text(), "@" + file.path() + "#5");
+  EXPECT_EQ(say_encoding("@" + file.path() + "#7").text(), "@" + file.path() + "#7");  // the layer that was asked for
   const std::string error = error_of([&] { say_encoding("@" + file.path()); });
   EXPECT_NE(error.find("says several: must be one of @"), error.npos) << error;
 }

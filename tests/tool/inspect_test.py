@@ -62,6 +62,11 @@ class Inspect(support.Base):
         self.assertEqual((drawn.returncode, drawn.stderr), (0, ""))
         self.expect_error(2, f"says several: must be one of {names[0]}, {names[1]}", "table", f"@{whisper}#input")
 
+    def test_a_layer_keeps_the_number_that_was_asked_for(self):
+        gemma = "@examples/models/gemma-3-4b.json#7"
+        self.assertEqual(self.report("check", gemma, "--length", "32")["encoding"], gemma)
+        self.assertEqual(self.report("plot", "curves", gemma)["panels"][0]["title"][:len(gemma)], gemma)
+
     def test_models_of_several_sizes_are_compared_with_their_sizes(self):
         files = [self.put(f"{heads}.json", {"model_type": "llama", "hidden_size": 16 * heads, "num_attention_heads": heads,
                                             "num_hidden_layers": 1, "max_position_embeddings": 32 * heads})
