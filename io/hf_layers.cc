@@ -266,3 +266,9 @@ std::vector<Layer> read_layers(Config& config) {
 }
 
 }  // namespace bearing::hf
+
+namespace bearing {
+
+bool Layer::attends() const { return !hf::among(hf::without_attention, type); }
+
+}  // namespace bearing

@@ -86,6 +86,13 @@ std::vector<std::string_view> model_types() {
   return once;
 }
 
+/// Models that mix tokens by a state alone, which runs over them in their order.
+void name_recurrent_layers(const std::string& model_type, Model& model) {
+  constexpr std::string_view recurrent[] = {"mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"};
+  if (std::find(std::begin(recurrent), std::end(recurrent), model_type) == std::end(recurrent)) return;
+  for (Layer& layer : model.layers) layer.type = "recurrent";
+}
+
 bool read_not_rotary(const Config& config, Model& model) {
   const Object& file = config.file;
   const bool inputs = read_inputs(config, model), scores = read_scores(config, model);
@@ -107,6 +114,7 @@ bool read_not_rotary(const Config& config, Model& model) {
   if (name.empty()) return false;
   if (name == "none") {
     plain_layers(config, NoPosition{}, model);
+    name_recurrent_layers(config.model_type, model);
   } else {
     file.warn("model_type",
               why.empty() ? "its encoding is recognised by name, its numbers are not read"

@@ -67,8 +67,6 @@ class Sayings {
   void add(const std::string& part, const Spec& spec, Sizes sizes, const RopeLengths& lengths) {
     if constexpr (std::is_same_v<Spec, OtherEncoding>) {
       others_ += (others_.empty() ? "" : ", ") + spec.name;
-    } else if constexpr (std::is_same_v<Spec, NoPosition>) {
-      add(part, inspect::find("nope"), {}, sizes, lengths);
     } else {
       if constexpr (std::is_same_v<Spec, Rope>) sizes.dim = spec.head_dim;
       if constexpr (requires { spec.dim; }) sizes.dim = spec.dim;
@@ -76,6 +74,10 @@ class Sayings {
       const Record record = spec_of(Record::of(spec));
       add(part, description_of(record), record, sizes, lengths);
     }
+  }
+
+  void add(const std::string& part, const Description& nothing, const Sizes& sizes, const RopeLengths& lengths) {
+    add(part, &nothing, {}, sizes, lengths);
   }
 
   std::vector<Said> take() {
@@ -152,9 +154,34 @@ void add_input(const ModelInput& input, const Model& model, Sayings& to) {
   std::visit([&](const auto& spec) { to.add(input_word(model, input), spec, sizes, lengths); }, input.encoding);
 }
 
+/// What a layer without an encoding is called: NoPE, unless the input has an encoding or the layer has no attention.
+const Description& without_encoding(const Model& model, const Layer& layer) {
+  const auto titled = [](const char* title) {
+    Description one = *inspect::find("nope");
+    one.title = title, one.paper = {};
+    return one;
+  };
+  static const Description in_the_input = titled("no encoding of its own: it is in the input");
+  static const Description no_attention = titled("no attention, and no encoding");
+  if (!layer.attends()) return no_attention;
+  return model.inputs.empty() ? *inspect::find("nope") : in_the_input;
+}
+
+void add_layer(const std::string& part, const Layer& layer, const Model& model, Sayings& to) {
+  const Sizes sizes = sizes_of(model);
+  const RopeLengths lengths = lengths_of(model, layer);
+  const auto add = [&](const auto& spec) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(spec)>, NoPosition>) {
+      to.add(part, without_encoding(model, layer), sizes, lengths);
+    } else {
+      to.add(part, spec, sizes, lengths);
+    }
+  };
+  std::visit(add, layer.encoding);
+}
+
 std::vector<Said> said_at(const Place& place, const Model& model, const std::string& text) {
   Sayings sayings(place);
-  const Sizes sizes = sizes_of(model);
   const std::vector<const ModelInput*> inputs = inputs_at(place.part, model);
   const bool all = place.part.empty(), input = place.part == "input" || (!all && !inputs.empty());
   const Index layer = all || input ? -1 : layer_at(place.part, model, text);
@@ -170,10 +197,8 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
     if (input || (all ? nothing || std::any_of(said.begin(), said.end(), alike) : !asked)) continue;
     said.push_back(&encoding);
     const bool only = all && groups.size() == 1 && model.inputs.empty();
-    const RopeLengths lengths = lengths_of(model, group.layer);
     // The number that was asked for, which need not be the first of its kind.
-    const std::string part = only ? "" : std::to_string(all ? group.layers[0] : layer);
-    std::visit([&](const auto& spec) { sayings.add(part, spec, sizes, lengths); }, encoding);
+    add_layer(only ? "" : std::to_string(all ? group.layers[0] : layer), group.layer, model, sayings);
   }
   return sayings.take();
 }

@@ -299,6 +299,17 @@ TEST(Say, AnEncoderAndADecoderHaveInputsOfTheirOwn) {
   }
 }
 
+TEST(Say, ALayerIsNopeOnlyWhereNothingElseTellsPositions) {
+  const auto title_of = [](const std::string& config, const char* part) {
+    const File file("say_test_nope.json", config);
+    return say_encoding("@" + file.path() + part).description().title;
+  };
+  EXPECT_EQ(title_of(R"({"model_type": "vit", "num_hidden_layers": 2})", "#1"),
+            "no encoding of its own: it is in the input");
+  EXPECT_EQ(title_of(R"({"model_type": "mamba", "num_hidden_layers": 2})", ""), "no attention, and no encoding");
+  EXPECT_EQ(title_of(R"({"model_type": "smollm3", "num_hidden_layers": 4})", "#3"), inspect::find("nope")->title);
+}
+
 TEST(Say, APartsLengthIsTheFilesForThatPart) {
   const Model led = parse_hf_config(R"({"model_type": "led", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
       "encoder_attention_heads": 2, "max_encoder_position_embeddings": 4096, "max_decoder_position_embeddings": 256})");

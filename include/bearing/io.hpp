@@ -61,6 +61,9 @@ struct Layer {
   std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
   /// Where the base of its rotation comes from: the file's key, "rope_theta", or "default of llama"; "" if not told.
   std::string base_from = {};
+
+  /// False where tokens are mixed without attention, by the type: linear_attention, mamba, recurrent, conv, …
+  BEARING_EXPORT bool attends() const;
 };
 
 /// What is added to the input.

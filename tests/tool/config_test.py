@@ -54,6 +54,15 @@ class Config(support.Base):
         self.assertIn("\nlayers 0-1: alibi\n", text)
         self.assertIn("slopes            0.25, 0.0625, 0.015625, 0.00390625\n", text)
 
+    def test_config_says_what_has_no_attention(self):
+        text = run("config", self.put("mamba.json", {"model_type": "mamba", "hidden_size": 16, "num_hidden_layers": 2})).stdout
+        self.assertIn("\n  attention         no attention (recurrent)\n"
+                      "  positions         none: it takes tokens one after the other, in their order\n", text)
+        linear = {"model_type": "qwen3_next", "num_hidden_layers": 4}
+        text = run("config", self.put("linear.json", linear)).stdout
+        self.assertIn("\n  attention         linear_attention\n"
+                      "  positions         none: it takes tokens one after the other, in their order\n", text)
+
     def test_config_shows_encoder_and_decoder_and_what_their_inputs_get(self):
         config = {"model_type": "whisper", "d_model": 8, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 2,
                   "max_target_positions": 32}
@@ -100,15 +109,6 @@ class Config(support.Base):
         warnings = [warning["text"] for warning in self.report(self.put("w.json", config))["warnings"]]
         self.assertEqual([text[:26] for text in warnings if "float32" in text], ["angles computed in float32"])
 
-    def test_control_characters_of_a_file_do_not_reach_the_terminal(self):
-        config = self.put("x.json", dict(SMALL, model_type="a\x1b[31mb\nc"))
-        result = run("config", config)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertNotIn("\x1b", result.stdout)
-        self.assertIn("a\\x1b[31mb\\x0ac", result.stdout)
-
-    def test_marks_that_a_terminal_obeys_do_not_reach_it(self):
-        """C1 controls, separators, marks of direction; in the report, in JSON, in errors, in names of files."""
     def test_config_and_plot_count_the_same_unfinished_pairs(self):
         for file, count, reach in (("llama-3.1-8b", 29, "65,536"), ("qwen2.5-7b-yarn", 24, "131,072"), ("gpt-oss-20b", None, None),
                                    ("smollm3-3b", None, None)):
@@ -122,6 +122,15 @@ class Config(support.Base):
                     self.assertEqual(said[0], str(count))
                     self.assertIn(f"as scaled, sequences longer than {reach} tokens reach angles", warnings)
 
+    def test_control_characters_of_a_file_do_not_reach_the_terminal(self):
+        config = self.put("x.json", dict(SMALL, model_type="a\x1b[31mb\nc"))
+        result = run("config", config)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertNotIn("\x1b", result.stdout)
+        self.assertIn("a\\x1b[31mb\\x0ac", result.stdout)
+
+    def test_marks_that_a_terminal_obeys_do_not_reach_it(self):
+        """C1 controls, separators, marks of direction; in the report, in JSON, in errors, in names of files."""
         marks = "\x7f\x80\x9b\x9f\u061c\u200e\u200f\u2028\u2029\u202a\u202e\u2066\u2069"
         config = self.put("x.json", dict(SMALL, model_type=f"a{marks}\u00e9b"))
         for arguments in ([config], [config, "--json"]):

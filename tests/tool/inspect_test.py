@@ -67,6 +67,11 @@ class Inspect(support.Base):
         self.assertEqual(self.report("check", gemma, "--length", "32")["encoding"], gemma)
         self.assertEqual(self.report("plot", "curves", gemma)["panels"][0]["title"][:len(gemma)], gemma)
 
+    def test_a_layer_whose_input_has_the_encoding_is_not_called_nope(self):
+        vit = self.put("vit.json", {"model_type": "vit", "num_hidden_layers": 6})
+        text = run("check", f"@{vit}#5", "--length", "32", env={"COLUMNS": "200"}).stdout
+        self.assertEqual(text.splitlines()[0], f"@{vit}#5: no encoding of its own: it is in the input")
+
     def test_models_of_several_sizes_are_compared_with_their_sizes(self):
         files = [self.put(f"{heads}.json", {"model_type": "llama", "hidden_size": 16 * heads, "num_attention_heads": heads,
                                             "num_hidden_layers": 1, "max_position_embeddings": 32 * heads})

@@ -103,6 +103,23 @@ void add_regions(std::vector<Fact>& facts, const ModelRegions& regions, Index se
                             (seq_len > 0 ? ": " + factor_text(regions.softmax_factor(seq_len)) : "")});
 }
 
+/// The file's word. Linear attention has no softmax, and is one still.
+std::string attention_text(const Layer& layer) {
+  const std::string type = printable(layer.type);
+  const bool none = !layer.attends() && layer.type != "linear_attention";
+  return (none ? "no attention (" + type + ")" : type) +
+         (layer.window > 0 ? fmt::format(", window {}", grouped(layer.window)) : "");
+}
+
+/// Why a layer has no encoding.
+const char* no_position_text(const Layer& layer, const Model& model) {
+  if (layer.type == "moe") return "none: it mixes no tokens";
+  if (layer.type == "conv") return "none: it looks at neighbours, in their order";
+  if (!layer.attends()) return "none: it takes tokens one after the other, in their order";
+  return model.inputs.empty() ? "none (NoPE): queries and keys are used as they are"
+                              : "none of its own: they are in the input";
+}
+
 }  // namespace
 
 std::string layers_text(const std::vector<Index>& layers) {
@@ -234,9 +251,7 @@ std::string group_title(const LayerGroup& group) {
 
 std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& report) {
   const Layer& layer = group.group.layer;
-  std::string attention = printable(layer.type);
-  if (layer.window > 0) attention += fmt::format(", window {}", grouped(layer.window));
-  std::vector<Fact> facts = {{"attention", attention}};
+  std::vector<Fact> facts = {{"attention", attention_text(layer)}};
   if (!layer.positions.empty()) facts.push_back({"position", layer.positions});
   if (layer.temperature) facts.push_back({"temperature", "queries times " + layer.temperature->formula()});
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) {
@@ -244,8 +259,7 @@ std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& repo
   }
   if (const auto* other = std::get_if<OtherEncoding>(&layer.encoding)) facts.push_back({"positions", not_read(*other)});
   if (std::holds_alternative<NoPosition>(layer.encoding)) {
-    facts.push_back({"positions", report.model.inputs.empty() ? "none (NoPE): queries and keys are used as they are"
-                                                              : "none of its own: they are in the input"});
+    facts.push_back({"positions", no_position_text(layer, report.model)});
   }
   add(facts, record_facts(record_of(layer.encoding)));
   if (layer.values) {
