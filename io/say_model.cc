@@ -147,8 +147,12 @@ Index layer_at(const std::string& part, const Model& model, const std::string& t
 void add_input(const ModelInput& input, const Model& model, Sayings& to) {
   Sizes sizes = sizes_of(model);
   RopeLengths lengths = lengths_of(model, {});
-  const auto* learned = std::get_if<Learned>(&input.encoding);
-  const Index own = learned != nullptr && !input.part.empty() ? learned->length : input.length;
+  const Index own = std::visit(
+      [&](const auto& spec) {
+        if constexpr (requires { spec.length; }) return input.part.empty() ? Index{0} : spec.length;
+        return input.length;
+      },
+      input.encoding);
   if (own > 0) sizes.length = lengths.longest = own;
   if (own > 0 && lengths.trained > 0) lengths.trained = own;
   std::visit([&](const auto& spec) { to.add(input_word(model, input), spec, sizes, lengths); }, input.encoding);

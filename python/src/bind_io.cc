@@ -103,7 +103,9 @@ void bind_layers(nb::module_& m) {
                       {"first_position", "int", [](const ModelInput& i) { return number(i.first_position); },
                        "The position of the first token: 2 in fairseq's sinusoidal tables."},
                       {"positions", "str", [](const ModelInput& i) { return text(i.positions); },
-                       "What a token's position is, if it is not its index."}});
+                       "What a token's position is, if it is not its index."},
+                      {"length", "int", [](const ModelInput& i) { return number(i.length); },
+                       "Tokens of its part, where the file says so and the encoding does not; else 0."}});
   record<ConfigWarning>(m, "ConfigWarning", "A warning: something in a file may be a mistake, or users should know it.",
                         {{"pointer", "str", [](const ConfigWarning& w) { return text(w.pointer); },
                           "The JSON pointer of the key; '' for the whole file."},
