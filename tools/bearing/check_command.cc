@@ -86,8 +86,10 @@ std::vector<std::string> required(const CheckOptions& options) {
     names.push_back(as_word(options.require.substr(from, comma - from)));
     from = comma + 1;
     if (std::find(known.begin(), known.end(), names.back()) == known.end()) {
-      throw UsageError(fmt::format("--require: '{}' is not a property{}; these are: {}", names.back(),
-                                   suggestion(names.back(), known), fmt::join(known, ", ")));
+      const std::string meant = suggestion(names.back(), known);
+      throw UsageError(fmt::format("--require: '{}' is not a property{} {}", names.back(),
+                                   meant.empty() ? "; properties are" : meant + " Properties are",
+                                   fmt::join(known, ", ")));
     }
   }
   return names;
