@@ -53,6 +53,25 @@ std::vector<double> described_frequencies(const Record& spec) {
   return {};
 }
 
+/// "rope, xpos, …": of each kind of encodings the first name.
+std::string names_with_frequencies() {
+  std::string names;
+  std::vector<const EncodingInfo*> known;
+  for (const Description& one : catalog()) {
+    const Record spec = one.spec ? one.spec({}) : Record{};
+    if (!spec || std::find(known.begin(), known.end(), one.encoding) != known.end()) continue;
+    if (!rope_in(spec) && described_frequencies(spec).empty()) continue;
+    known.push_back(one.encoding);
+    names += (names.empty() ? "" : ", ") + one.name;
+  }
+  return names;
+}
+
+[[noreturn]] void refuse(const Subject& subject, const FigureOptions& options) {
+  const std::vector<Shown> shown = examples({&subject, 1}, options, {.heads = 1, .dim = 64, .length = 16});
+  nothing_to_show(shown[0], "must have frequencies (" + names_with_frequencies() + ")");
+}
+
 Turns finite(Turns tokens) {
   for (double& each : tokens) {
     if (!std::isfinite(each)) each = std::nan("");
@@ -72,13 +91,13 @@ bool same(const Turns& a, const Turns& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
+Waves waves_of(const Subject& subject, const SpecimenOptions& size, const FigureOptions& options) {
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
   const std::optional<Rope> rope = spec ? rope_in(spec) : std::nullopt;
   Waves waves{.trained = subject.lengths.trained, .asked = subject.lengths.longest};
   if (!rope) {
     if (spec) waves.now = described_frequencies(spec);
-    if (waves.now.empty()) throw RangeError(text::concat("[figure] ", subject.name, ": must have frequencies"));
+    if (waves.now.empty()) refuse(subject, options);
     waves.now = tokens_per_turn(waves.now);
     return waves;
   }
@@ -98,6 +117,7 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size) {
     if (waves.trained == 0) waves.trained = example.length;
   } else {
     waves.runs = pair_runs(frequencies);
+    if (plain == *rope) return waves;
   }
   waves.before = finite(wavelengths(resolve(plain)));
   return waves;
@@ -117,7 +137,6 @@ Index unfinished(const Turns& tokens, Index length) {
 /// Where a scaling goes over from kept to divided pairs. NTK has no ramp: it changes all pairs except the ends.
 void add_ramp(const Waves& waves, Panel& panel) {
   for (const PairRun& run : waves.runs) {
-    if (plain == *rope) return waves;
     if (run.change != PairChange::blended || run.last - run.first + 3 >= std::ssize(waves.now)) continue;
     panel.bands.push_back({.label = panel.bands.empty() ? "blended pairs" : "",
                            .x = {static_cast<double>(run.first) - 0.5, static_cast<double>(run.last) + 0.5},
@@ -183,7 +202,7 @@ Figure wavelengths_figure(std::span<const Subject> encodings, const FigureOption
   Range range;
   std::string names;
   for (const Subject& subject : encodings) {
-    Waves& waves = all.emplace_back(waves_of(subject, size));
+    Waves& waves = all.emplace_back(waves_of(subject, size, options));
     if (options.length > 0 || waves.asked == 0) waves.asked = size.length;
     range.reach(waves.now), range.reach(waves.before);
     range.reach(static_cast<double>(waves.asked));

@@ -87,7 +87,9 @@ TEST(Wavelengths, AreThoseThatANameTurnsBy) {
 }
 
 TEST(Wavelengths, NeedFrequencies) {
-  expect_error<RangeError>([] { (void)figure("wavelengths", only("alibi")); }, "[figure] alibi: must have frequencies");
+  expect_error<RangeError>([] { (void)figure("wavelengths", only("alibi")); },
+                           "[figure] alibi: must have frequencies (sinusoidal, rope, xpos, elementwise_rope, "
+                           "rotary_values), got one that acts on score");
   EXPECT_THROW((void)figure("wavelengths", only("nope")), RangeError);
 }
 

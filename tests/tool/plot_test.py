@@ -353,10 +353,22 @@ class Plot(support.Base):
             for kind in kinds["kinds"]:
                 self.assertIn(kind["name"], text)
 
+    def test_of_a_models_encodings_those_are_drawn_that_have_something_to_show(self):
+        whisper = self.put("whisper.json", {"model_type": "whisper", "d_model": 16, "encoder_layers": 1, "decoder_layers": 1,
+                                            "encoder_attention_heads": 2})
+        drawn = run("plot", "wavelengths", f"@{whisper}", "--json")
+        self.assertEqual(drawn.returncode, 0, drawn.stderr)
+        self.assertEqual([panel["title"] for panel in json.loads(drawn.stdout)["panels"]], [f"@{whisper}#encoder.input"])
+        self.assertRegex(drawn.stderr, "^bearing: @.*#decoder.input is left out: must have frequencies .*, got one that acts on input\n$")
+        bert = self.put("bert.json", {"model_type": "bert"})
+        self.expect_error(2, "#input: must have frequencies", "plot", "wavelengths", f"@{bert}")
+
     def test_wrong_command_lines_exit_with_2(self):
         out = self.path("a.png")
         for pieces, arguments in (
             ("plot: a kind is needed: ", []),
+            ("feature, or 000, 001, 002 or all for the figures of a founding document; --list says what they show", []),
+            ("or all for the figures of a founding document, got 'wavelength'; did you mean 'wavelengths'?", ["wavelength"]),
             ("KIND: must be ", ["curve", "rope"]),
             ("plot: 'rop' is not an encoding", ["curves", "rop"]),
             ("--heads: curves takes ", ["curves", "rope", "--heads", "3"]),

@@ -29,6 +29,7 @@ struct Option {
   std::variant<bool*, std::string*, std::vector<std::string>*> value = {};
   std::vector<std::string> words = {};
   bool required = false;
+  std::string listed = {};  ///< the words as an error lists them, if not one after the other
 
   /// "--out" of "-o,--out"; "FILE" of "FILE".
   std::string name() const { return names.substr(names.find(',') + 1); }  // npos + 1 is 0

@@ -97,8 +97,9 @@ void check_equals(const std::vector<std::string>& words) {
 void check_value(const Option& option, const std::string& value) {
   if (value.empty()) throw UsageError(option.name() + ": must not be empty");
   if (option.takes == Takes::word && std::find(option.words.begin(), option.words.end(), value) == option.words.end()) {
-    throw UsageError(fmt::format("{}: must be {}, got '{}'{}", option.name(), either(option.words), value,
-                                 suggestion(value, option.words)));
+    const std::string words = option.listed.empty() ? either(option.words) : option.listed;
+    throw UsageError(
+        fmt::format("{}: must be {}, got '{}'{}", option.name(), words, value, suggestion(value, option.words)));
   }
 }
 

@@ -123,17 +123,55 @@ std::string option_named(const std::string& member) {
   return name;
 }
 
-/// What the library refuses is a wrong command line, in its words. What is being worked out stands on a terminal until
-/// it is there.
-Figure figure_of(const std::string& kind, const std::vector<std::string>& encodings, const FigureOptions& options) {
-  Progress progress;
-  progress.show(encodings.empty() ? kind : fmt::format("{} of {}", kind, fmt::join(encodings, ", ")));
-  std::vector<Subject> said;
+/// Why an encoding has nothing of the kind to show; empty if it has.
+std::string why_not(const std::string& kind, const Subject& one, const FigureOptions& options) {
+  try {
+    (void)subjects_figure(kind, {one}, options);
+  } catch (const std::logic_error& error) {
+    const std::string what = error.what(), about = "[figure] " + one.text + ": ";
+    if (what.starts_with(about)) return what.substr(about.size());
+  }
+  return "";
+}
+
+/// What a text says: all that have something of the kind to show, if a model says several. Notes name the others.
+std::vector<Subject> shown_of(const std::string& kind, const std::string& text, const FigureOptions& options) {
+  std::vector<Subject> all = subjects_of("plot", text), shown;
+  std::vector<std::string> notes;
+  for (const Subject& one : all) {
+    const std::string why = all.size() > 1 ? why_not(kind, one, options) : "";
+    if (why.empty()) shown.push_back(one);
+    if (!why.empty()) notes.push_back(fmt::format("{} is left out: {}", one.text, why));
+  }
+  if (shown.empty()) return all;
+  for (const std::string& one : notes) note(one);
+  return shown;
+}
+
+/// All subjects in one picture; where one of a model's has nothing to show, the others.
+Figure drawn(const std::string& kind, const std::vector<std::string>& encodings, const FigureOptions& options) {
+  std::vector<Subject> said, shown;
   for (const std::string& text : encodings) {
     for (Subject& subject : subjects_of("plot", text)) said.push_back(std::move(subject));
   }
   try {
     return subjects_figure(kind, said, options);
+  } catch (const std::logic_error&) {
+    for (const std::string& text : encodings) {
+      for (Subject& subject : shown_of(kind, text, options)) shown.push_back(std::move(subject));
+    }
+    if (shown.size() == said.size()) throw;
+  }
+  return subjects_figure(kind, shown, options);
+}
+
+/// What the library refuses is a wrong command line, in its words. What is being worked out stands on a terminal until
+/// it is there.
+Figure figure_of(const std::string& kind, const std::vector<std::string>& encodings, const FigureOptions& options) {
+  Progress progress;
+  progress.show(encodings.empty() ? kind : fmt::format("{} of {}", kind, fmt::join(encodings, ", ")));
+  try {
+    return drawn(kind, encodings, options);
   } catch (const std::logic_error& error) {
     std::string text = error.what();
     for (const char* word : {"[figure] sinks:", "[figure] encodings:"}) {
@@ -160,6 +198,14 @@ std::vector<std::string> words() {
   for (const std::string& document : documents()) all.push_back(document);
   all.push_back("all");
   return all;
+}
+
+/// The words, and what those are that are no kinds.
+std::string words_text() {
+  std::vector<std::string> kinds, others = documents();
+  for (const FigureKind& kind : inspect::figure_kinds()) kinds.push_back(kind.name);
+  others.emplace_back("all");
+  return either(kinds) + ", or " + either(others) + " for the figures of a founding document";
 }
 
 std::string format_of(const PlotOptions& o) {
@@ -294,7 +340,7 @@ std::string list_json() {
 void plot(const PlotOptions& o) {
   if (o.list) return deliver(o.out, o.json ? list_json() : list_text(output_style(o.out)));
   if (!o.figure.empty()) return plot_file(o);
-  if (o.kind.empty()) throw UsageError("plot: a kind is needed: " + either(words()) + "; --list says what they show");
+  if (o.kind.empty()) throw UsageError("plot: a kind is needed: " + words_text() + "; --list says what they show");
   if (inspect::find_figure_kind(o.kind) == nullptr) return plot_document(o);
   const PlotOutput output = output_of(o, format_of(o));
   const FigureOptions options = parse_options(o);
@@ -328,8 +374,9 @@ Command plot_command() {
   const auto o = std::make_shared<PlotOptions>();
   Command command{"plot", "Draw what an encoding does"};
   command.options.push_back(
-      {"KIND", "", "What to draw; or 000, 001, 002, all: the figures\nof a document. --list says what they show",
-       Takes::word, &o->kind, words()});
+      {"KIND", "",
+       "What to draw; or 000, 001, 002, all: the figures\nof a founding document. --list says what they show",
+       Takes::word, &o->kind, words(), false, words_text()});
   command.options.push_back(
       {"ENCODING", "...", "Which ones, as check takes them; drawn side by side", Takes::encoding, &o->encodings});
   command.flag("--list", o->list, "List all kinds: what they show and what they take");
