@@ -79,6 +79,23 @@ def test_learned_positions_are_an_input() -> None:
         bearing.Rope.from_config({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 16, "n_positions": 32})
 
 
+def test_an_encoder_and_a_decoder_have_inputs_of_their_own(tmp_path: Path) -> None:
+    file = tmp_path / "whisper.json"
+    file.write_text(
+        json.dumps({"model_type": "whisper", "d_model": 16, "max_source_positions": 1500, "max_target_positions": 448})
+    )
+    assert [(one.part, one.length) for one in bearing.read_hf_config(file).inputs] == [
+        ("encoder", 1500),
+        ("decoder", 0),
+    ]
+    assert isinstance(bearing.encoding(f"@{file}#encoder.input"), bearing.Sinusoidal)
+    assert bearing.encoding(f"@{file}#decoder.input") == bearing.Learned(length=448, dim=16)
+    with pytest.raises(bearing.ShapeError, match=r"must be one of @.*#encoder\.input, @.*#decoder\.input"):
+        bearing.encoding(f"@{file}#input")
+    drawn = bearing.figure("wavelengths", f"@{file}#encoder.input")
+    assert drawn.panels[0].title == f"@{file}#encoder.input"
+
+
 def test_layers_that_differ_must_be_chosen() -> None:
     config = json.loads((Path(__file__).parents[2] / "tests/golden/hf_rope/gemma3_4b_local.json").read_text())["config"]
     layers = bearing.read_hf_config(config).layers
