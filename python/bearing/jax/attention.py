@@ -116,7 +116,8 @@ def attention(
         time comes before heads.
     k [batch, kv_heads, k_len, dim]: the keys, of q's type; kv_heads divides heads.
     v [batch, kv_heads, k_len, value_dim]: the values, of q's type.
-    encodings: one of ``bearing``'s encodings, or a list of them. Their arrays may be traced.
+    encodings: one of ``bearing``'s encodings, or a list of them. Their arrays may be traced. A RopeTable counts as
+        RotaryRows of it, a Rope as those of its table, unless its frequencies depend on the length.
     mask: 'none', 'causal' by positions, 'causal_top_left' or 'causal_bottom_right' by indices, the latter back from the
         last key, which is where k_lengths says. It has no default.
     window: (before, after) in tokens; -1 for no limit.

@@ -81,6 +81,8 @@ def arithmetic_of(dtype: Any) -> Any:
 def turned_dim(encodings: Any, dim: int) -> int:
     """How long rows of `dim` are after the encodings have turned them."""
     for encoding in listed(encodings):
+        if isinstance(encoding, _ROTARY):  # whose rows keep their length
+            continue
         dim = _core._out_dim(type(encoding).__name__, encoding.spec, dim)
     return dim
 
@@ -92,15 +94,29 @@ def listed(encodings: Any) -> Sequence[Any]:
     return encodings if isinstance(encodings, (list, tuple)) else (encodings,)
 
 
+_ROTARY = (_core.Rope, _core.RopeTable)
+
+
+def _encoding_of(function: str, given: Any, dtype: Any) -> Any:
+    """An encoding as it is; RotaryRows of a table, or of a Rope whose frequencies are the same at every length."""
+    if isinstance(given, _core.Encoding):
+        return given
+    if isinstance(given, _core.RopeTable):
+        return _core.RotaryRows(given)
+    if isinstance(given, _core.Rope) and not _core.depends_on_length(given.scaling):
+        return _core.RotaryRows(tables.table_of(given, jnp.dtype(arithmetic_of(dtype)).name))
+    made = "; RotaryRows(RopeTable(rope, length, seq_len=…)) makes an encoding of it"
+    hint = made if isinstance(given, _core.Rope) else ""
+    raise TypeError(f"[{function}] encodings: must be encodings, got {given!r}{hint}")
+
+
 def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
     """The plan of a call whose arrays have a type."""
-    encodings = listed(encodings)
+    encodings = [_encoding_of(function, one, dtype) for one in listed(encodings)]
     if len(encodings) > 8:
         raise TypeError(f"[{function}] encodings: must be at most 8 encodings, got {len(encodings)}")
     arrays = []
     for encoding in encodings:
-        if not isinstance(encoding, _core.Encoding):
-            raise TypeError(f"[{function}] encodings: must be encodings, got {encoding!r}")
         parameters = encoding.parameters
         for name, fewest, most in _core._jax_parameters(encoding):
             if name not in parameters:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -29,7 +28,7 @@ from .arrays import (
 )
 from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, turned_dim
 from .shards import Axes
-from .tables import table_text
+from .tables import table_of, table_text
 
 
 class _Options(NamedTuple):
@@ -59,7 +58,7 @@ def rotate(
     time_first = is_time_first("rotate", layout)
     rows = tensor_of("rotate", "x", x, time_first)
     if isinstance(table, _core.Rope):
-        table = _table_of(table, jnp.dtype(arithmetic_of(rows.dtype)).name)
+        table = table_of(table, jnp.dtype(arithmetic_of(rows.dtype)).name)
     if not isinstance(table, _core.RopeTable):
         raise TypeError(f"[rotate] table: must be a RopeTable or a Rope, got {table!r}")
     if jnp.dtype(table.dtype) != arithmetic_of(rows.dtype):
@@ -72,11 +71,6 @@ def rotate(
     positions = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
     turned = rotate_by(table_text(table), rows, positions, time_first, threads_of("rotate", threads))
     return with_axes(turned, jnp.ndim(x), time_first)
-
-
-@functools.cache
-def _table_of(rope: _core.Rope, dtype: str) -> _core.RopeTable:
-    return _core.RopeTable(rope, 2048, dtype=dtype)
 
 
 def rotate_by(table: str, x: jax.Array, positions: jax.Array | None, time_first: bool, threads: int) -> jax.Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import sys
 from typing import Any
@@ -46,6 +47,12 @@ def register() -> None:
     """Makes tables pytrees without leaves, whose structures are equal where their numbers are."""
     for kind in KINDS:
         jax.tree_util.register_pytree_node(kind, parts, whole)
+
+
+@functools.cache
+def table_of(rope: _core.Rope, dtype: str) -> _core.RopeTable:
+    """What a Rope stands for: its table of 2,048 rows. Other rows are computed when they are needed."""
+    return _core.RopeTable(rope, 2048, dtype=dtype)  # type: ignore[arg-type]
 
 
 def parts(table: Any) -> tuple[tuple[()], HeldTable]:

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .. import _core
 from .._core import ShapeError
 from .base import EncodingModule, Rows
-from .encoding import Encoding, EncodingLike, Encodings, encoding_of, encodings_of, traits_of
+from .encoding import Encoding, EncodingLike, Encodings, encoding_given, encodings_of, traits_of
 from .functional import Layout, Mask, Positions, attention, check_options, turn
 from .regions import Regions, text_of_regions
 from .rows import Rope
@@ -23,12 +24,14 @@ from .starting import start, whole
 class Fixed(EncodingModule):
     """One of ``bearing``'s own encodings as a module. Its parameters become parameters, its other arrays buffers.
 
+    encoding: as :func:`bearing.torch.encoding_of` takes it.
+
     ``reset_parameters()`` gives buffers the encoding's numbers again. Parameters are left to who made them.
     """
 
     def __init__(self, encoding: EncodingLike) -> None:
         nn.Module.__init__(self)
-        self.form, tensors = encoding_of(encoding)
+        self.form, tensors = encoding_given("[Fixed] encoding", encoding)
         for i, tensor in enumerate(tensors):
             if isinstance(tensor, nn.Parameter):
                 self.register_parameter(f"tensor_{i}", tensor)
@@ -41,7 +44,7 @@ class Fixed(EncodingModule):
         self._names = tuple(f"tensor_{i}" for i in range(len(tensors)))
         if any(tensor.device.type == "meta" for tensor in tensors):
             with torch.device("cpu"):  # arrays that the context took the numbers of
-                tensors = encoding_of(encoding).tensors
+                tensors = encoding_given("[Fixed] encoding", encoding).tensors
         self._kept = {name: one for name, one in zip(self._names, tensors, strict=True) if name in self._buffers}
 
     @torch.no_grad()
@@ -65,9 +68,10 @@ class Fixed(EncodingModule):
 class Attention(nn.Module):
     """Scaled attention with a list of encodings, without projections.
 
-    encodings: modules of this package or ``bearing``'s own encodings. Those of rows (Rope, …) turn queries and keys
-        first, in their order. The others act on scores and values. Their parameters become this module's parameters. An
-        encoding that needs more than queries and keys, such as gates or segments, is given to each call as ``more``.
+    encodings: modules of this package or ``bearing``'s own encodings, as :func:`bearing.torch.attention` takes them. Those
+        of rows (Rope, …) turn queries and keys first, in their order. The others act on scores and values. Their
+        parameters become this module's parameters. An encoding that needs more than queries and keys, such as gates or
+        segments, is given to each call as ``more``.
     mask: as in :func:`bearing.torch.attention`, and so are window, scale, soft_cap and layout.
     regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or a list of ``Region``. Encodings of rows then turn
         queries and keys inside of attention, at other positions from region to region.
@@ -89,8 +93,7 @@ class Attention(nn.Module):
     ) -> None:
         super().__init__()
         check_options(mask, window, scale, None)
-        several = isinstance(encodings, (list, tuple, nn.ModuleList)) and not isinstance(encodings, Encoding)
-        modules = [_module_of(one) for one in (encodings if several else [encodings])]
+        modules = _modules_of("Attention", encodings)
         self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one) and regions is None)
         self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one) or regions is not None)
         self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
@@ -137,7 +140,7 @@ class Attention(nn.Module):
                 k = turn(rows, k, q_positions if k_positions is None else k_positions, side="key", layout=layout)
             else:
                 q, k = rows(q, k, q_positions, k_positions, layout=layout)
-        encodings = [one.encoding() for one in self.scores] + encodings_of(more)
+        encodings = [one.encoding() for one in self.scores] + encodings_of(more, "Attention")
         return attention(
             q, k, v, encodings, q_positions=q_positions, k_positions=k_positions, sinks=self.sinks, **options, **given
         )
@@ -146,19 +149,24 @@ class Attention(nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items() if value)
 
 
-def _module_of(encoding: EncodingLike) -> nn.Module:
+def _modules_of(function: str, encodings: EncodingLike | Sequence[EncodingLike]) -> list[nn.Module]:
+    """What a layer was given, as modules."""
+    several = isinstance(encodings, (list, tuple, nn.ModuleList)) and not isinstance(encodings, Encoding)
+    return [_module_of(f"[{function}] encodings", one) for one in (encodings if several else [encodings])]
+
+
+def _module_of(argument: str, encoding: EncodingLike) -> nn.Module:
     if not isinstance(encoding, nn.Module):
-        return Fixed(encoding)
+        encoding_given(argument, encoding)  # its error names who was called
+        return Rope(encoding) if isinstance(encoding, _core.Rope) else Fixed(encoding)
     if not hasattr(encoding, "encoding"):
-        raise TypeError(
-            f"[Attention] encodings: must be modules of bearing.torch or encodings of bearing, got {encoding}"
-        )
+        raise TypeError(f"{argument}: must be modules of bearing.torch or encodings of bearing, got {encoding}")
     asked = inspect.signature(encoding.encoding).parameters.values()
     needed = [p.name for p in asked if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if needed:
         kind = type(encoding).__name__
         raise TypeError(
-            f"[Attention] encodings: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
+            f"{argument}: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
             f"give each call more={kind.lower()}.encoding({', '.join(needed)})"
         )
     return encoding
@@ -185,7 +193,7 @@ class MultiHeadAttention(nn.Module):
         self,
         d_model: int,
         heads: int,
-        encodings: Sequence[EncodingLike] = (),
+        encodings: EncodingLike | Sequence[EncodingLike] = (),
         *,
         mask: Mask,
         kv_heads: int | None = None,
@@ -208,7 +216,7 @@ class MultiHeadAttention(nn.Module):
         self.k = nn.Linear(d_model, kv_dim, bias=bias)
         self.v = nn.Linear(d_model, kv_dim, bias=bias)
         self.out = nn.Linear(heads * self.head_dim, d_model, bias=bias)
-        self.attention = Attention(encodings, mask=mask, layout="bthd", **options)
+        self.attention = Attention(_modules_of("MultiHeadAttention", encodings), mask=mask, layout="bthd", **options)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

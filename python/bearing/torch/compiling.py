@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -15,6 +16,22 @@ def constant(function: Callable[P, R]) -> Callable[P, R]:
     """As ``torch.compiler.assume_constant_result``, which sets the same attribute."""
     setattr(function, "_dynamo_marked_constant", True)  # noqa: B010
     return function
+
+
+# Compiled code knows an object of the extension by its address, which nothing else may get.
+_traced: dict[int, Any] = {}
+atexit.register(_traced.clear)
+
+
+def constant_of(function: Callable[P, R]) -> Callable[P, R]:
+    """As :func:`constant`, for a function of objects that the compiler cannot look into, and that never change."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        _traced.update((id(one), one) for one in args)
+        return function(*args, **named)
+
+    return constant(call)
 
 
 def eager(function: Callable[P, R]) -> Callable[P, R]:

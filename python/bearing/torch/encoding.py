@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .compiling import constant
+from .compiling import constant, constant_of
 
 
 class Encoding(NamedTuple):
@@ -32,7 +32,7 @@ class HasEncoding(Protocol):
     def encoding(self) -> Encoding: ...
 
 
-EncodingLike = Union[Encoding, HasEncoding, "_core.Encoding"]
+EncodingLike = Union[Encoding, HasEncoding, "_core.Encoding", "_core.Rope", "_core.RopeTable"]
 Encodings = Union[EncodingLike, Sequence[EncodingLike], None]
 
 
@@ -110,28 +110,40 @@ def encoding_of(encoding: EncodingLike) -> Encoding:
     """Returns the encoding of a module or of one of ``bearing``'s own objects, which must hold PyTorch's or NumPy's
     arrays.
 
-    ``torch.compile`` cannot look into ``bearing``'s own objects: convert them with this function before the call.
-    Raises TypeError for anything else.
+    encoding: a module of this package, one of ``bearing``'s own encodings, a ``bearing.RopeTable``, which counts as
+        ``RotaryRows`` of it, or a ``bearing.Rope``, which counts as the module ``Rope(rope)``.
+
+    ``torch.compile`` cannot look into ``bearing``'s own objects. It takes those that were made outside of the compiled
+    function and hold no arrays of parameters as constants; convert others with this function before the call.
+
+    Raises TypeError for anything else, and for a ``bearing.Rope`` whose frequencies depend on the length.
     """
+    return encoding_given("[encoding_of] encoding", encoding)
+
+
+def encoding_given(argument: str, encoding: EncodingLike) -> Encoding:
+    """As :func:`encoding_of`. argument: "[function] argument", for errors."""
     if isinstance(encoding, Encoding):
         return encoding
-    if isinstance(encoding, _core.Encoding):
-        return _converted(encoding)
+    if isinstance(encoding, (_core.Encoding, _core.Rope, _core.RopeTable)):
+        found = _constant(argument, encoding) if torch.compiler.is_compiling() else None
+        return _converted(argument, encoding) if found is None else found
     if isinstance(encoding, type) or not hasattr(encoding, "encoding"):
         raise TypeError(
-            "[attention] encodings: must be modules of bearing.torch or encodings of bearing, such as "
-            f"RotaryRows(table), got {encoding!r}"
+            f"{argument}: must be modules of bearing.torch or encodings of bearing, such as RotaryRows(table), got "
+            f"{encoding!r}"
         )
     return encoding.encoding()
 
 
-def encodings_of(encodings: Encodings) -> list[Encoding]:
-    """The encodings of a call: None, one, or several."""
+def encodings_of(encodings: Encodings, function: str = "attention") -> list[Encoding]:
+    """The encodings of a call: None, one, or several. function: who was called, for errors."""
     if encodings is None:
         return []
+    argument = f"[{function}] encodings"
     if isinstance(encodings, Encoding) or not isinstance(encodings, (list, tuple, torch.nn.ModuleList)):
-        return [encoding_of(encodings)]
-    return [encoding_of(one) for one in encodings]
+        return [encoding_given(argument, encodings)]
+    return [encoding_given(argument, one) for one in encodings]
 
 
 def forms_of(encodings: Sequence[Encoding]) -> str:
@@ -174,7 +186,30 @@ _MOST_CONSTANTS = 256
 _TABLES = (_core.RopeTable, _core.XposTable)
 
 
-def _converted(encoding: _core.Encoding) -> Encoding:
+@constant_of
+def _constant(argument: str, one: _core.Encoding | _core.Rope | _core.RopeTable) -> Encoding | None:
+    """What a compiled graph holds in place of one of bearing's own objects; None for one with arrays, which may change."""
+    return None if isinstance(one, _core.Encoding) and one.parameters else _converted(argument, one)
+
+
+def _converted(argument: str, one: _core.Encoding | _core.Rope | _core.RopeTable) -> Encoding:
+    if isinstance(one, _core.RopeTable):
+        return _from_core(_core.RotaryRows(one))
+    return _of_rope(argument, one) if isinstance(one, _core.Rope) else _of_own(one)
+
+
+@functools.lru_cache(maxsize=64)
+def _of_rope(argument: str, rope: _core.Rope) -> Encoding:
+    """RoPE by a table of KEPT rows; others are computed when they are needed, to the same bits."""
+    if _core.depends_on_length(rope.scaling):
+        raise TypeError(
+            f"{argument}: must be of the same frequencies at every length, got {rope!r}; bearing.torch.Rope(rope, "
+            "seq_len=…) says which length they serve"
+        )
+    return Encoding(form_of("RotaryRows", table=table_form(rope, KEPT)))
+
+
+def _of_own(encoding: _core.Encoding) -> Encoding:
     found = _constants.get(encoding)
     if found is None:
         found = _from_core(encoding)
@@ -243,6 +278,7 @@ def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[...,
     return make, tuple(form["tensors"])
 
 
+KEPT = 2048  # rows of a table where nobody says how many
 FIXED_POINT = "fixed_point"  # angles by whole numbers, in kernels for GPUs alone
 
 
@@ -327,6 +363,7 @@ def xpos_table_of(spec: str, length: int, arithmetic: torch.dtype) -> _core.Xpos
 # Nothing of the extension outlives the interpreter.
 atexit.register(_constants.clear)
 atexit.register(_makers.cache_clear)
+atexit.register(_of_rope.cache_clear)
 atexit.register(table_form.cache_clear)
 atexit.register(table_of.cache_clear)
 atexit.register(xpos_table_of.cache_clear)

@@ -63,7 +63,7 @@ def score_mod(
     for name, x in (("scale", scale), ("soft_cap", soft_cap)):
         if not (isinstance(x, (float, int)) or (name == "scale" and x is None)):
             raise TypeError(f"[score_mod] {name}: must be a number, got {type(x)}")
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "score_mod")
     numbers = [x for x in (q, k, *(t for one in given for t in one.tensors)) if isinstance(x, Tensor)]
     if device is None:
         tensors = [*numbers, *(x for x in (q_positions, k_positions) if isinstance(x, Tensor))]

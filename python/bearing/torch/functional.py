@@ -13,7 +13,7 @@ from .dispatch import is_transformed, needs_op
 from .encoding import (
     EncodingLike,
     Encodings,
-    encoding_of,
+    encoding_given,
     encodings_of,
     forms_of,
     geometry_form,
@@ -65,7 +65,9 @@ def attention(
     q [batch, heads, q_len, dim]: the queries; with layout "bthd" time comes before heads, and so in k and v.
     k [batch, kv_heads, k_len, dim]: the keys; kv_heads divides heads.
     v [batch, kv_heads, k_len, value_dim]: the values.
-    encodings: modules of this package, ``bearing``'s own encodings, or a list of both.
+    encodings: modules of this package, ``bearing``'s own encodings, or a list of both. A ``bearing.RopeTable`` counts as
+        ``RotaryRows`` of it, a ``bearing.Rope`` as the module :class:`Rope` of it, unless its frequencies depend on the
+        length.
     block_table [batch, blocks]: a paged cache, with k and v [blocks, kv_heads, block_size, …]. Nothing has gradients
         then.
     regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, a list of ``Region``, or the JSON of their
@@ -208,7 +210,7 @@ def turn(
     """
     check_device("turn", x)
     positions, first = positions_of("turn", "positions", positions, _batch(x, 4))
-    one = encoding_of(encoding)
+    one = encoding_given("[turn] encoding", encoding)
     return ops.turn(x, tensors_of([one], arithmetic_of(x.dtype)), positions, first, forms_of([one]), side, layout)
 
 
@@ -216,7 +218,7 @@ def add(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tenso
     """Returns x + p for an encoding p of the input; x is [batch, time, dim]. Gradients: of x and the parameters."""
     check_device("add", x)
     positions, first = positions_of("add", "positions", positions, _batch(x, 3))
-    one = encoding_of(encoding)
+    one = encoding_given("[add] encoding", encoding)
     return ops.add(x, tensors_of([one], arithmetic_of(x.dtype)), positions, first, forms_of([one]))
 
 
@@ -227,7 +229,7 @@ def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tens
     """
     check_device("add_", x)
     positions, first = positions_of("add_", "positions", positions, _batch(x, 3))
-    one = encoding_of(encoding)
+    one = encoding_given("[add_] encoding", encoding)
     parameters = tensors_of([one], arithmetic_of(x.dtype))
     if (
         is_transformed()
@@ -258,7 +260,7 @@ def bias_matrix(
 
     Gradients: of the parameters.
     """
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "bias_matrix")
     q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
     k_positions, k_first = positions_of("bias_matrix", "k_positions", k_positions)
     return matrix(

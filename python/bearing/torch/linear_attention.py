@@ -43,8 +43,8 @@ def linear_attention(
         time comes before heads.
     k [batch, kv_heads, k_len, dim]: the keys; kv_heads divides heads.
     v [batch, kv_heads, k_len, value_dim]: the values.
-    encodings: encodings of rows, and decays of the state, which need a causal mask:
-        modules of this package, ``bearing``'s own, or a list of both.
+    encodings: encodings of rows, and decays of the state, which need a causal mask, as :func:`bearing.torch.attention`
+        takes encodings.
     mask: as in :func:`bearing.torch.attention`, and so are q_positions and k_positions.
     feature_map: f: 'elu_plus_one', 'relu' or 'identity'.
     normaliser: 'sum' divides as above; 'none' does not divide.
@@ -59,7 +59,7 @@ def linear_attention(
     Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.
     """
     q, k, v = _autocast("linear_attention", q, k, v)
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "linear_attention")
     q_positions, q_first = positions_of("linear_attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("linear_attention", "k_positions", k_positions, _batch(k, 4))
     parameters = tensors_of(given, arithmetic_of(q.dtype))

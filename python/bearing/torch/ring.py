@@ -265,7 +265,7 @@ def _prepare(
     for name, x in (("k", k), ("v", v)):
         if x.dtype != q.dtype:
             raise TypeError(f"[ring_attention] {name}: must be {q.dtype}, as q, got {x.dtype}")
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "ring_attention")
     for one in given:
         kind = json.loads(one.form)["kind"]
         # A part of the keys does not tell enough of a token's place in its tensor, nor of all keys at once.

@@ -45,7 +45,7 @@ def add_scores(
     check_device("add_scores", scores, *(x for x in (q, k) if x is not None))
     if (q is None) != (k is None):
         raise _core.ShapeError("[add_scores] q, k: must both be given, or neither, got one of them")
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "add_scores")
     q_positions, q_first = positions_of("add_scores", "q_positions", q_positions, _batch(scores, 4))
     k_positions, k_first = positions_of("add_scores", "k_positions", k_positions, _batch(scores, 4))
     parameters = tensors_of(given, arithmetic_of(scores.dtype))
@@ -84,7 +84,7 @@ def add_values(
     Encodings without a value site add nothing. Gradients: of p, out and the parameters.
     """
     check_device("add_values", p, out)
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "add_values")
     q_positions, q_first = positions_of("add_values", "q_positions", q_positions, _batch(p, 4))
     k_positions, k_first = positions_of("add_values", "k_positions", k_positions, _batch(p, 4))
     parameters = tensors_of(given, arithmetic_of(out.dtype))

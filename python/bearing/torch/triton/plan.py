@@ -55,7 +55,7 @@ def plan(
     q, k, v: as :func:`bearing.torch.attention` takes them; tensors on the meta device stand for tensors on a GPU.
     options: its other arguments. They do not change the path.
     """
-    given = encodings_of(encodings)
+    given = encodings_of(encodings, "plan")
     if q.device.type != "meta" and not takes(q):
         if q.is_cpu:
             return Plan("library", "The tensors are on the CPU.")
