@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .compiling import constant_of
 from .encoding import is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, check_device, positions_of
 from .ops import arithmetic_of, in_order_of
@@ -231,6 +232,11 @@ def _places(cache: Tensor, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def text_of(function: str, name: str, rope: Frequencies) -> str:
     """The text that an op takes for frequencies."""
+    own = isinstance(rope, (_core.Rope, _core.RopeTable, _core.RopeFrequencies))
+    return (_constant_text if own and torch.compiler.is_compiling() else _text_of)(function, name, rope)
+
+
+def _text_of(function: str, name: str, rope: Frequencies) -> str:
     if isinstance(rope, _core.RopeFrequencies):
         return json.dumps({"frequencies": rope.__reduce__()[1], "length": 0, "memory": "compact"})
     if isinstance(rope, _core.RopeTable) and not is_given(rope):
@@ -320,3 +326,6 @@ def _check_caches(
             f"{list(v_cache.shape[:3])}"
         )
     _check_slot_numbers(function, slots, k_cache)
+
+
+_constant_text = constant_of(_text_of)

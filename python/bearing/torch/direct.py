@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import _core
 from .dispatch import PLAIN, is_profiled, is_transformed
-from .encoding import Encoding, build, forms_of, table_form, table_of, tensors_of
+from .encoding import KEPT, Encoding, build, forms_of, table_form, table_of, tensors_of
 from .ops import arithmetic_of
 from .triton.device import INTERPRETED
 
@@ -83,7 +83,7 @@ def rotate(xs: Sequence[Tensor], rope: Any, positions: Any, layout: Any) -> list
     """Each of xs, rotated, or None where the usual way must say."""
     if not xs or _is_watched() or not _are_plain(xs) or not _is_place(positions):
         return None
-    table = rope if type(rope) is str else table_form(rope, 2048) if type(rope) is _core.Rope else _own_table(rope)
+    table = rope if type(rope) is str else table_form(rope, KEPT) if type(rope) is _core.Rope else _own_table(rope)
     if table is None:
         return None
     threads = torch.get_num_threads()

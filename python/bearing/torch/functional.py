@@ -9,8 +9,10 @@ from torch import Tensor
 
 from .. import _core
 from . import direct, ops
+from .compiling import constant_of
 from .dispatch import is_transformed, needs_op
 from .encoding import (
+    KEPT,
     EncodingLike,
     Encodings,
     encoding_given,
@@ -169,7 +171,8 @@ def rotate(
 
     xs [batch, heads, time, head_dim]: the tensors to rotate, one or more.
     rope: a :class:`bearing.torch.Rope`, a ``bearing.Rope`` or a ``bearing.RopeTable``. The module is faster: for the
-        other two every call makes a text (for a table ``from_cos_sin``, a copy), which the module keeps.
+        other two every call makes a text (for a table ``from_cos_sin``, a copy), which the module keeps. Compiled code
+        takes all three if ``bearing``'s own were made outside of it: it cannot call what makes these.
     positions: where tokens stand, as :func:`bearing.torch.attention` takes positions.
     layout: 'bhtd', or 'bthd' for tensors with time before heads.
 
@@ -186,7 +189,7 @@ def rotate(
         return turned[0] if len(turned) == 1 else tuple(turned)
     check_device("rotate", *xs, kernels=True)
     positions, first = positions_of("rotate", "positions", positions, _batch(xs[0], 4))
-    table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
+    table, cos, sin = table_of_rope("rotate", rope)
     call = ops.rotate if needs_op(xs) else ops.rotate_now
     turned = call(list(xs), positions, first, table, layout, False, cos, sin)
     return turned[0] if len(turned) == 1 else tuple(turned)
@@ -322,19 +325,30 @@ def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None
             )
 
 
-def table_of_rope(rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
+def table_of_rope(function: str, rope: RopeLike) -> tuple[str, Tensor | None, Tensor | None]:
     """The table of a module; for a spec one of 2,048 rows, as other rows are computed when they are needed. Also cos
     and sin, if they were given.
     """
-    if isinstance(rope, _core.RopeTable):
-        if is_given(rope):
-            return geometry_form(rope), *numbers_of(rope)
-        return text_of_table(rope), None, None
-    if isinstance(rope, _core.Rope):
-        return table_form(rope, 2048), None, None
+    if isinstance(rope, str):
+        return rope, None, None
+    if isinstance(rope, (_core.Rope, _core.RopeTable)):
+        return (_constant_table if torch.compiler.is_compiling() else _table)(rope)
     if not hasattr(rope, "table"):
-        raise TypeError(f"[rotate] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {rope!r}")
+        raise TypeError(
+            f"[{function}] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {rope!r}"
+        )
     return rope.table, None, None
+
+
+def _table(rope: _core.Rope | _core.RopeTable) -> tuple[str, Tensor | None, Tensor | None]:
+    if isinstance(rope, _core.Rope):
+        return table_form(rope, KEPT), None, None
+    if is_given(rope):
+        return geometry_form(rope), *numbers_of(rope)
+    return text_of_table(rope), None, None
+
+
+_constant_table = constant_of(_table)
 
 
 def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[Tensor, ...]:

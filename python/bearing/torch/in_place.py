@@ -44,7 +44,7 @@ def rotate_(
     check_device("rotate_", *xs, kernels=True)
     _check(xs, layout)
     positions, first = positions_of("rotate_", "positions", positions, xs[0].shape[0] if xs[0].dim() == 4 else 1)
-    table, cos, sin = (rope, None, None) if isinstance(rope, str) else table_of_rope(rope)
+    table, cos, sin = table_of_rope("rotate_", rope)
     rest = positions, first, table, layout, cos, sin
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in xs)
     if is_transformed() or torch.jit.is_tracing() or (learns and _observed(xs)):

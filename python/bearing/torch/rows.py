@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .. import _core
 from .base import Rows
+from .compiling import constant_of
 from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
 
@@ -38,8 +40,8 @@ class Rope(nn.Module):
                 raise TypeError(f"[Rope] {name}: must be a whole number from 0 on, got {count!r}")
         if angles not in _ANGLES:
             raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, _ANGLES))}, got {angles!r}")
-        self.table = table_form(rope, length, angles, seq_len)
-        self.form = form_of("RotaryRows", table=self.table)
+        texts = _constant_texts if torch.compiler.is_compiling() else _texts
+        self.table, self.form = texts(rope, length, angles, seq_len)
 
     @classmethod
     def from_config(cls, config: Any, length: int = 2048, *, layer: int | None = None, **options: Any) -> Rope:
@@ -85,6 +87,15 @@ class Rope(nn.Module):
 
     def extra_repr(self) -> str:
         return repr(self.spec)
+
+
+def _texts(rope: _core.Rope, length: int, angles: str, seq_len: int) -> tuple[str, str]:
+    """The texts of the table and of the encoding."""
+    table = table_form(rope, length, angles, seq_len)
+    return table, form_of("RotaryRows", table=table)
+
+
+_constant_texts = constant_of(_texts)
 
 
 class Xpos(Rows):
