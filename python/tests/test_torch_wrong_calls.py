@@ -193,6 +193,13 @@ def test_what_no_text_and_no_number_of_processes_may_be():
         ((ROPE.spec, -1), {}, r"\[Rope\] length: must be a whole number from 0 on, got -1"),
         ((ROPE.spec,), {"seq_len": 2.5}, r"\[Rope\] seq_len: must be a whole number from 0 on, got 2.5"),
         ((ROPE.spec,), {"angles": "float"}, r"\[Rope\] angles: must be one of 'exact', .* got 'float'"),
+        ((ROPE.spec.replace(base=0),), {}, r"\[Rope\] base: must be finite and above 0, got 0"),
+        ((ROPE.spec.replace(base=math.nan),), {}, r"\[Rope\] base: must be finite and above 0, got nan"),
+        (
+            (ROPE.spec.replace(rotary_dim=64),),
+            {},
+            r"\[Rope\] rotary_dim: must be even and from 2 to head_dim = \d+, got 64",
+        ),
     ],
 )
 def test_a_rotary_module_says_what_it_is_made_of(given, named, text):

@@ -28,6 +28,8 @@ class Rope(nn.Module):
         one ulp of the exact one: without table and float64, which many GPUs are slow at. float64 stays exact.
     seq_len: how many tokens the frequencies serve, for dynamic NTK and LongRoPE; 0 for length.
 
+    Raises what ``bearing.resolve`` raises of a spec that has no frequencies.
+
     Su et al. 2021, arXiv 2104.09864.
     """
 
@@ -90,7 +92,11 @@ class Rope(nn.Module):
 
 
 def _texts(rope: _core.Rope, length: int, angles: str, seq_len: int) -> tuple[str, str]:
-    """The texts of the table and of the encoding."""
+    """The texts of the table and of the encoding, of a spec that has frequencies."""
+    try:
+        _core.resolve(rope, seq_len or length)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("[resolve]", "[Rope]")) from None
     table = table_form(rope, length, angles, seq_len)
     return table, form_of("RotaryRows", table=table)
 
