@@ -59,8 +59,8 @@ void Positions::check(const char* function, const char* argument, Index axes, In
   const bool counts_up = step_ != 0;
   if (kind_ != Kind::offset) {
     if (shape_[0] != 1) check_extent(call, axes == 1 ? "axis" : "axes, or 1 for all of them", axes, shape_[0]);
-    if (!every_sequence_) check_extent(call, "sequences", batch, shape_[1]);
-    if (!counts_up) check_extent(call, "tokens", time, shape_[2]);
+    if (!every_sequence_) check_extent(call, batch == 1 ? "sequence" : "sequences", batch, shape_[1]);
+    if (!counts_up) check_extent(call, time == 1 ? "token" : "tokens", time, shape_[2]);
   }
   if (batch <= 0 || time <= 0) return;
   if (kind_ == Kind::offset) return check_run(call, first_, time, 0);

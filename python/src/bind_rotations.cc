@@ -26,6 +26,27 @@ nb::object table_for(const char* function, nb::handle given, const Array& x) {
                                    nb::cast<std::string>(nb::repr(given)));
 }
 
+/// Its extents; none of what has no shape.
+std::vector<Index> shape_asked(nb::handle x) {
+  std::vector<Index> shape;
+  if (nb::hasattr(x, "shape") && !nb::try_cast(nb::object(x.attr("shape")), shape)) shape.clear();
+  return shape;
+}
+
+/// Throws TypeError for keys in the place of positions: rotate(table, q, k) turns q by positions k.
+void check_no_keys(nb::handle positions, const Array& x, bool time_first) {
+  const std::vector<Index> at = shape_asked(positions), &of = x.shape();
+  const std::size_t axes = of.size();
+  if (axes < 2 || at.size() != axes || at.back() != of.back()) return;
+  // Positions of one sequence, of as many tokens as a head is wide.
+  const Index time = of[time_first && axes == 3 ? 0 : axes - 2];
+  if (axes < 4 && at[axes - 2] == 1 && at.back() == time) return;
+  Argument{"rotate", "positions"}.fail(
+      "those of x, an int or [time], [batch, time] or [axes, batch, time]; they follow queries and keys: "
+      "rotate(table, q, k, positions), with None for 0, 1, 2, …",
+      class_of(positions) + " of shape " + shape_text(at));
+}
+
 enum class Way { forward, backward };
 template <Way way>
 constexpr const char* in_place_name = way == Way::forward ? "rotate" : "rotate_backward";
@@ -36,8 +57,9 @@ template <Way way>
 void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
   constexpr const char* function = in_place_name<way>;
   const Array array = Array::writable(x, {function, way == Way::forward ? "x" : "d"});
-  const PositionsArgument at(positions, {function, "positions"});
   const bool time_first = is_time_first(function, layout);
+  if constexpr (way == Way::forward) check_no_keys(positions, array, time_first);
+  const PositionsArgument at(positions, {function, "positions"});
   const Executor on = executor_of(threads, function);
   const nb::object held = table_for(function, given, array);
   const auto& table = nb::cast<const Table&>(held);

@@ -372,7 +372,7 @@ def test_positions_of_a_wrong_shape_are_refused_at_once_however_large_they_say_t
     x = rows()
     table = b.RopeTable(b.Rope(head_dim=x.shape[-1], pairing="half"), 16)
     wide = np.broadcast_to(np.arange(TIME, dtype=dtype), (2**40, TIME))
-    with pytest.raises(b.ShapeError, match=r"\[rotate_to\] positions: must have 1 sequences, got 1099511627776"):
+    with pytest.raises(b.ShapeError, match=r"\[rotate_to\] positions: must have 1 sequence, got 1099511627776"):
         b.rotate_to(table, x, wide)
     overlapping = np.lib.stride_tricks.sliding_window_view(np.arange(2**16, dtype=dtype), 2**15)
     with pytest.raises(b.ShapeError, match=r"\[rotate_to\] positions: must have"):

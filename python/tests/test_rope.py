@@ -468,3 +468,36 @@ def test_rows_of_a_table_serve_attention() -> None:
     got = bearing.attention(q, k, v, [bearing.XposRows(xpos)], mask="causal")
     wanted = bearing.attention(bearing.rotate_to(xpos.q, q), bearing.rotate_to(xpos.k, k), v, mask="causal")
     np.testing.assert_allclose(got, wanted, rtol=0, atol=16 * EPS * np.abs(v).max())
+
+
+@pytest.mark.parametrize("shape", [(5, 16), (2, 5, 16), (1, 2, 5, 16)])
+def test_keys_in_the_place_of_positions_are_told_apart(shape) -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half")
+    wanted = r"\[rotate\] positions: must be those of x, .* rotate\(table, q, k, positions\), with None .* of shape \["
+    for make in (np.ones, torch.ones):
+        q, k = make(shape), make(shape)
+        for k_given in (k, k[..., :3, :]):
+            with pytest.raises(TypeError, match=wanted):
+                bearing.rotate(rope, q, k_given)
+        assert (q == 1).all()
+
+
+def test_positions_of_as_many_tokens_as_a_head_is_wide_are_positions() -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half")
+    for shape, layout, at in (
+        ((16, 16), "bhtd", np.arange(16)[None]),
+        ((2, 16, 16), "bhtd", np.arange(16)[None, None]),
+        ((16, 2, 16), "bthd", np.arange(16)[None, None]),
+    ):
+        x, same = np.ones(shape), np.ones(shape)
+        bearing.rotate(rope, x, at, layout=layout)
+        bearing.rotate(rope, same, layout=layout)
+        np.testing.assert_array_equal(x, same)
+
+
+def test_one_sequence_and_one_token_are_singular() -> None:
+    rope, x = bearing.Rope(head_dim=16, pairing="half"), np.ones((1, 2, 1, 16))
+    with pytest.raises(bearing.ShapeError, match=r"positions: must have 1 token, got 2$"):
+        bearing.rotate_to(rope, x, [3, 4])
+    with pytest.raises(bearing.ShapeError, match=r"positions: must have 1 sequence, got 2$"):
+        bearing.rotate_to(rope, x, [[3], [4]])

@@ -324,7 +324,7 @@ TEST(AddScores, WrongPositionsAreRefusedBeforeAnythingIsWritten) {
   wrong([](Call& c) { c.k_positions = Positions(dense(zeros, 3)); },
         "[add_scores] k_positions: must have 4 tokens, got 3");
   wrong([](Call& c) { c.q_positions = Positions(dense(zeros, 2, 3)); },
-        "[add_scores] q_positions: must have 1 sequences, got 2");
+        "[add_scores] q_positions: must have 1 sequence, got 2");
 }
 
 TEST(AddScores, WrongGradientsAreRefusedBeforeAnythingIsWritten) {

@@ -146,9 +146,11 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
         raise TypeError(f"[{function}] {name}: must be {POSITION_AXES}, got {array.ndim} axes")
     array = array.reshape((1,) * (3 - array.ndim) + array.shape)
     if array.shape[2] != time:
-        raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {array.shape[2]}")
+        raise _core.ShapeError(f"[{function}] {name}: must have {time} token{'s' * (time != 1)}, got {array.shape[2]}")
     if array.shape[1] not in (1, batch):
-        raise _core.ShapeError(f"[{function}] {name}: must have {batch} sequences, got {array.shape[1]}")
+        raise _core.ShapeError(
+            f"[{function}] {name}: must have {batch} sequence{'s' * (batch != 1)}, got {array.shape[1]}"
+        )
     return array if jnp.issubdtype(array.dtype, jnp.integer) else _without_gradient(function, name, array)
 
 

@@ -378,7 +378,7 @@ TEST_F(WrongCalls, FillRefusesRowsThatDoNotFit) {
       {[&] { fill(f, dense(integers.data(), 6), rows(0), rows(100)); }, Kind::shape,
        "[fill] positions: must have 5 tokens, got 6"},
       {[&] { fill(f, dense(integers.data(), 2, 5), rows(0), rows(100)); }, Kind::shape,
-       "[fill] positions: must have 1 sequences, got 2"},
+       "[fill] positions: must have 1 sequence, got 2"},
       {[&] { fill(three, dense(integers.data(), 2, 1, 5), rows(0), rows(100)); }, Kind::shape,
        "[fill] positions: must have 3 axes, or 1 for all of them, got 2"},
       {[&] { fill(f, Positions(max_position), rows(0), rows(100)); }, Kind::range,

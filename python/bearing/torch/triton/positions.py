@@ -56,7 +56,9 @@ def spread(function: str, name: str, at: Tensor, axes: int, sizes: Sequence[int]
         words = "axis" if axes == 1 else "axes, or 1 for all of them"
         raise _core.ShapeError(f"[{function}] {name}: must have {axes} {words}, got {at.shape[0]}")
     if at.shape[1] not in (1, batch):
-        raise _core.ShapeError(f"[{function}] {name}: must have {batch} sequences, got {at.shape[1]}")
+        raise _core.ShapeError(
+            f"[{function}] {name}: must have {batch} sequence{'s' * (batch != 1)}, got {at.shape[1]}"
+        )
     if at.shape[2] != time:
-        raise _core.ShapeError(f"[{function}] {name}: must have {time} tokens, got {at.shape[2]}")
+        raise _core.ShapeError(f"[{function}] {name}: must have {time} token{'s' * (time != 1)}, got {at.shape[2]}")
     return at.expand(axes, batch, time)
