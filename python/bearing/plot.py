@@ -48,9 +48,19 @@ def claim(of: Claim, ax: Any = None) -> Any:
     return draw(figure(picture["kind"], *picture["encodings"], **picture["options"]), ax)
 
 
+_OPTIONS = frozenset(inspect.signature(figure).parameters) - {"kind", "encodings"}
+
+
 def _plotter(kind: FigureKind) -> Callable[..., Any]:
     def plot(*encodings: Any, ax: Any = None, **options: Any) -> Any:
-        return draw(figure(kind.name, *encodings, **options), ax)
+        for name in options:
+            if name not in _OPTIONS:
+                raise TypeError(f"{kind.name}() got an unexpected keyword argument {name!r}")
+        try:
+            of = figure(kind.name, *encodings, **options)
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("[figure]", f"[{kind.name}]")) from None
+        return draw(of, ax)
 
     plot.__name__ = plot.__qualname__ = kind.name
     plot.__doc__ = _text(kind)

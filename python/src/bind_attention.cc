@@ -6,6 +6,7 @@
 
 #include "bind.hpp"
 #include "calls.hpp"
+#include "masks.hpp"
 #include "regions.hpp"
 #include "specs.hpp"
 #include "words.hpp"
@@ -81,11 +82,7 @@ struct Call {
         key_mask(named.take("key_mask"), {name, "key_mask"}),
         visible(named.take("visible"), {name, "visible"}),
         sinks(named.take("sinks")) {
-    const nb::object given = named.take("mask");
-    if (given.is_none())
-      Argument{name, "mask"}.fail("given, 'none', 'causal' or another mask, as a wrong guess would go unnoticed",
-                                  "None");
-    mask = enum_of<Mask>(given, {name, "mask"});
+    mask = mask_of(name, named.take("mask"), "; an array of what is seen goes to visible=");
     const nb::object window_given = named.take("window");
     if (!window_given.is_none()) {
       if (!nb::isinstance<nb::tuple>(window_given) || nb::len(window_given) != 2) {

@@ -91,8 +91,13 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
                                           ") -> " + returns);  // kept as long as the module
   m.def(
       name,
-      [name, f](nb::handle encoding, std::optional<Index> heads, std::optional<Index> dim, std::optional<Index> length,
-                std::uint64_t seed) {
+      [name, f](nb::handle encoding, const nb::args& more, std::optional<Index> heads, std::optional<Index> dim,
+                std::optional<Index> length, std::uint64_t seed) {
+        if (more.size() > 0) {
+          Argument{name, "encoding"}.fail(
+              std::string("one encoding; [") + name + "(one) for one in encodings] asks several",
+              std::to_string(1 + more.size()));
+        }
         const Said said = said_by(encoding, {name, "encoding"});
         const Description description = said.as_description();
         const ExampleSizes sizes{heads, dim, length, seed};
@@ -100,7 +105,7 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
           return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
         });
       },
-      nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
+      nb::arg("encoding").none(), nb::arg("more"), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
       nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()), doc);
 }
 

@@ -5,6 +5,7 @@
 
 #include "bind.hpp"
 #include "calls.hpp"
+#include "masks.hpp"
 #include "words.hpp"
 
 namespace bearing::python {
@@ -23,10 +24,7 @@ namespace {
 
 LinearAttentionOptions options_of(const char* function, nb::handle mask, nb::handle feature_map, nb::handle normaliser,
                                   double epsilon) {
-  if (mask.is_none())
-    Argument{function, "mask"}.fail("given, 'none', 'causal' or another mask, as a wrong guess would go unnoticed",
-                                    "None");
-  return {.mask = enum_of<Mask>(mask, {function, "mask"}),
+  return {.mask = mask_of(function, mask),
           .feature_map = enum_of<FeatureMap>(feature_map, {function, "feature_map"}),
           .normaliser = enum_of<Normaliser>(normaliser, {function, "normaliser"}),
           .epsilon = epsilon};

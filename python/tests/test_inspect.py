@@ -212,3 +212,10 @@ def test_other_rotations_have_their_own_frequencies() -> None:
 def test_what_is_no_numbers_is_refused(numbers: object) -> None:
     with pytest.raises(TypeError):
         bearing.similarity(numbers, [1.0])
+
+
+@pytest.mark.parametrize("name", ["check", "compare"])
+def test_several_encodings_at_once_are_refused_with_what_to_write(name: str) -> None:
+    text = rf"\[{name}\] encoding: must be one encoding; \[{name}\(one\) for one in encodings\] asks several, got 3"
+    with pytest.raises(TypeError, match=text):
+        getattr(bearing, name)("rope", "alibi", "t5")

@@ -246,3 +246,14 @@ def test_the_picture_of_a_claim_is_drawn() -> None:
     without = next(one for one in claims if one.picture is None)
     with pytest.raises(ValueError, match=r"\[claim\] of: must have a picture, got the claim"):
         bearing.plot.claim(without)
+
+
+def test_errors_name_the_function_that_was_called() -> None:
+    with pytest.raises(TypeError, match=r"^heatmap\(\) got an unexpected keyword argument 'wat'"):
+        bearing.plot.heatmap("rope", wat=1)
+    with pytest.raises(TypeError, match=r"^heatmap\(\) got an unexpected keyword argument 'kind'"):
+        bearing.plot.heatmap("rope", kind="curves")
+    with pytest.raises(bearing.RangeError, match=r"^\[heatmap\] dims: heatmap takes heads, dim, length"):
+        bearing.plot.heatmap("rope", dims=[0])
+    with pytest.raises(TypeError, match=r"^\[heatmap\] encodings: must be an encoding's name, .* got 3$"):
+        bearing.plot.heatmap(3)

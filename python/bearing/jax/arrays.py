@@ -254,11 +254,16 @@ def finite(function: str, name: str, value: float) -> float:
     return number
 
 
-def word_of(function: str, name: str, word: str, words: Sequence[str]) -> str:
-    if word not in words:
-        choices = ", ".join(repr(one) for one in words)
-        raise ValueError(f"[{function}] {name}: must be one of {choices}, got {word!r}")
-    return word
+def word_of(function: str, name: str, word: str, words: Sequence[str], arrays: str = "") -> str:
+    """word, if it is one of words. arrays: where an array goes that was given in its place, for errors."""
+    if isinstance(word, str) and word in words:
+        return word
+    choices = ", ".join(repr(one) for one in words)
+    if hasattr(word, "shape"):
+        choices, got = choices + arrays, f"{type(word)} of shape {list(word.shape)}"
+    else:
+        got = repr(word)
+    raise ValueError(f"[{function}] {name}: must be one of {choices}, got {got}")
 
 
 def given_bits(arrays: Sequence[Any]) -> int:

@@ -145,7 +145,7 @@ def attention(
     lse): lse [batch, heads, q_len] has the logarithms of the rows' sums. It lacks the axes that q lacks.
     """
     time_first = is_time_first("attention", layout)
-    word_of("attention", "mask", mask, MASKS)
+    word_of("attention", "mask", mask, MASKS, "; an array of what is seen goes to visible=")
     qs, ks, vs = qkv_of("attention", q, k, v, time_first)
     if block_table is not None:
         block_table = numbers_of("attention", "block_table", block_table)

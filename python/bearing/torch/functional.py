@@ -362,8 +362,12 @@ def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[T
 
 def check_options(mask: object, window: object, scale: object, sinks: object) -> None:
     """Refuses options that the op's schema would refuse in its own words, or take without their gradient."""
-    if mask not in _MASKS:
-        raise ValueError(f"[attention] mask: must be one of {', '.join(map(repr, _MASKS))}, got {mask!r}")
+    if not isinstance(mask, str) or mask not in _MASKS:
+        words = ", ".join(map(repr, _MASKS))
+        if hasattr(mask, "shape"):
+            words += "; a tensor of what is seen goes to visible="
+            raise ValueError(f"[attention] mask: must be one of {words}, got {type(mask)} of shape {list(mask.shape)}")
+        raise ValueError(f"[attention] mask: must be one of {words}, got {mask!r}")
     if window is not None and not (
         isinstance(window, (tuple, list)) and len(window) == 2 and all(hasattr(type(n), "__index__") for n in window)
     ):

@@ -1,0 +1,24 @@
+// The mask of a call, which is a word.
+#pragma once
+
+#include "arrays.hpp"
+#include "members.hpp"
+#include "words.hpp"
+
+namespace bearing::python {
+
+/// The mask of a call, which has no default. arrays: where an array of what is seen goes, for errors.
+inline Mask mask_of(const char* function, nb::handle given, const std::string& arrays = "") {
+  if (given.is_none()) {
+    Argument{function, "mask"}.fail("given, 'none', 'causal' or another mask, as a wrong guess would go unnoticed",
+                                    "None");
+  }
+  if (!nb::hasattr(given, "shape")) return enum_of<Mask>(given, {function, "mask"});
+  std::string choices;
+  for (const auto& word : Words<Mask>::words) choices += std::string(choices.empty() ? "'" : ", '") + word.text + "'";
+  const std::string text = std::string("[") + function + "] mask: must be one of " + choices + arrays + ", got " +
+                           class_of(given) + " of shape " + text_of(nb::list(nb::object(given.attr("shape"))));
+  throw nb::value_error(text.c_str());
+}
+
+}  // namespace bearing::python
