@@ -30,8 +30,8 @@ class AmxTiles {
     in_memory(&config);
     _tile_loadconfig(&config);
   }
-  /// Cleans the upper halves of vectors too: GCC 12 forgets it behind a function of tiles alone, and then each call of the
-  /// C library's logf() took 200 ns.
+  /// Cleans the upper halves of vectors too: GCC 12 forgets it behind a function of tiles alone, and then each call of
+  /// the C library's logf() took 200 ns.
   BEARING_TILE_CODE ~AmxTiles() {
     _tile_release();
     _mm256_zeroupper();
