@@ -76,13 +76,11 @@ constexpr Float16::operator float() const {
   return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
 }
 
-template <class T, class... Others>
-inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
-
 /// The types of numbers in memory. 16 bits that other code holds as std::uint16_t do not say which kind they are: the
 /// caller does, by a pointer to Bfloat16 or Float16.
 template <class T>
-concept Element = (is_one_of<std::remove_const_t<T>, double, float, Bfloat16, Float16>);
+concept Element = (std::is_same_v<std::remove_const_t<T>, double> || std::is_same_v<std::remove_const_t<T>, float> ||
+                   std::is_same_v<std::remove_const_t<T>, Bfloat16> || std::is_same_v<std::remove_const_t<T>, Float16>);
 
 /// The type that arithmetic on T is done in: double for double, float for float and both 16-bit types.
 template <Element T>
