@@ -165,6 +165,7 @@ constexpr InputRow all_rows[] = {
     {"internvl_vision", InputKind::patches, 448, 1024, 1, 14},
     {"qianfan_ocr_vision", InputKind::patches, 448, 1024, 1, 14},
     {"hunyuan_vl_vision", InputKind::patches, 2048, 1152, 1, 16, "max_image_size"},
+    {"hy_v4_vl_vision", InputKind::patches, 2048, 1536, 1, 16, "max_image_size"},
     {"radio", InputKind::patches, 2048, 1280, 0, 16, "max_img_size"},
     {"inkling2_vision", InputKind::grid, 32, 1024, 0, 0, "posemb_grid_size"},
     {"muse_glimmer_vision", InputKind::grid, 32, 1536},

@@ -142,7 +142,19 @@ std::optional<std::vector<std::string>> repeated_types(const Config& config) {
   return types;
 }
 
-std::vector<std::string> read_types(const Config& config, const std::vector<Index>& rotary) {
+/// Whether the types are of blocks: Dory's own files list attention and feed-forward blocks by turns and number both,
+/// and two of them are a layer.
+bool lists_blocks(const Config& config, const std::vector<std::string>& types) {
+  if (config.model_type != "dory" || std::find(types.begin(), types.end(), "mlp") == types.end()) return false;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (types.size() % 2 != 0 || (types[i] == "mlp") != (i % 2 != 0)) {
+      config.file.wrong("layer_types", "a type of attention and mlp by turns, as one of them is mlp");
+    }
+  }
+  return true;
+}
+
+std::vector<std::string> read_types(Config& config, const std::vector<Index>& rotary) {
   std::string_view key = counting(config, {"layer_types", "layers_block_type"});
   const auto repeated = key.empty() ? repeated_types(config) : std::nullopt;
   if (repeated) key = "block_types";
@@ -159,11 +171,15 @@ std::vector<std::string> read_types(const Config& config, const std::vector<Inde
     config.file.wrong(
         key, std::to_string(config.layers) + " strings, one per layer" + config.defaults_among({"num_hidden_layers"}));
   }
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    if (types[i].size() > 64) config.file.wrong(key, "names of at most 64 characters");
-    check_type(config, config.file.pointer(key) + "/" + std::to_string(i), types[i]);
-    rename(config, types[i]);
+  const std::size_t blocks = lists_blocks(config, types) ? 2 : 1;  // of a layer
+  for (std::size_t i = 0; i < types.size(); i += blocks) {
+    std::string& type = types[i / blocks] = types[i];
+    if (type.size() > 64) config.file.wrong(key, "names of at most 64 characters");
+    check_type(config, config.file.pointer(key) + "/" + std::to_string(i), type);
+    rename(config, type);
   }
+  types.resize(types.size() / blocks);
+  config.layers = std::ssize(types);
   if (config.family.is(global_heads) && types.back() != full_attention) {
     config.file.warn(key, "the last layer sees everything, as in the model's own code, not " + types.back());
     types.back() = full_attention;

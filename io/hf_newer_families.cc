@@ -32,6 +32,9 @@ constexpr const char* mellum_scaling =
 constexpr const char* mimo_scaling =
     R"({"sliding_attention": {"rope_type": "default", "partial_rotary_factor": 0.334, "rope_theta": 10000},
         "full_attention": {"rope_type": "default", "partial_rotary_factor": 0.334, "rope_theta": 5000000}})";
+constexpr const char* dory_scaling =
+    R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000},
+        "full_attention": {"rope_type": "default", "rope_theta": 10000000}})";
 constexpr const char* neomme_scaling =
     R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000},
         "full_attention": {"rope_type": "default", "partial_rotary_factor": 0.25, "rope_theta": 1000000}})";
@@ -129,6 +132,8 @@ constexpr Family newer_rows[] = {
      .window = 2048, .traits = partial_heads, .pattern = "LLS"},
     {.model_type = "flint", .pairing = half, .shape = {2048, 49, 32, 4, 128, 262144}, .window = 513,
      .traits = rope_on_sliding_only, .pattern = "FF|SSSF$F"},
+    {.model_type = "lara_mini", .pairing = half, .shape = {1024, 34, 16, 4, 128, 131072}, .window = 512,
+     .traits = rope_on_sliding_only, .pattern = "LSLFS"},
     {.model_type = "kolibri1", .pairing = half, .shape = {2560, 50, 48, 4, 128, 262144}, .mix = Mix::full_every_last,
      .period = 5, .window = 513, .traits = rope_on_sliding_only},
     {.model_type = "granite_swa", .pairing = half, .shape = {2560, 24, 20, 4, 0, 8192}, .mix = Mix::full_every_first,
@@ -145,6 +150,8 @@ constexpr Family newer_rows[] = {
     // Parameters per layer type
     {.model_type = "beam", .pairing = half, .shape = {5120, 52, 48, 8, 128, 8192}, .window = 512, .traits = groups,
      .scaling = beam_scaling, .pattern = "SSSSSF$F"},
+    {.model_type = "dory", .pairing = half, .shape = {2560, 36, 16, 4, 256, 8192}, .mix = Mix::full_every_last,
+     .period = 4, .window = 1024, .traits = groups, .scaling = dory_scaling},
     {.model_type = "diffusion_gemma_text", .pairing = half, .shape = {2304, 30, 8, 4, 256, 131072},
      .mix = Mix::full_every_last, .period = 6, .window = 512, .traits = global_heads, .scaling = gemma_scaling},
     {.model_type = "embedding_gemma2_text", .pairing = half, .shape = {512, 24, 4, 2, 256, 262144},
@@ -186,6 +193,8 @@ constexpr Family newer_rows[] = {
      .pattern = "II|SSSI"},
     {.model_type = "hy_v4", .pairing = half, .fraction = 0.25, .shape = {2816, 34, 32, 0, 256, 262144}, .traits = mla,
      .pattern = "I"},
+    {.model_type = "hy_v4_vl_text", .pairing = interleaved, .fraction = 0.25, .shape = {6144, 78, 64, 0, 256, 262144},
+     .traits = mla | interleaved_sections, .pattern = "I"},
     {.model_type = "glm5_next_text", .pairing = interleaved, .fraction = 0, .shape = {4096, 45, 64, 0, 256, 1048576},
      .traits = mla | unrotated, .pattern = "LLLI"},
     // Encoders and decoders of sound and video

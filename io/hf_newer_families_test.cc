@@ -43,8 +43,44 @@ TEST(HfNewerFamilies, OfLatentAttentionTurnTheirLastDimensions) {
   EXPECT_EQ(told("axk1", sizes + R"(, "rope_interleave": false)"), "8 full_attention half 10000 8/24 default last");
   EXPECT_EQ(told("axk2", sizes), "8 indexed_attention interleaved 10000 8/24 default last");
   EXPECT_EQ(told("hy_v4", sizes), "8 indexed_attention half 10000 8/24 default last");
+  EXPECT_EQ(told("sarvam_mla", sizes + R"(, "head_dim": 520)"), "8 full_attention interleaved 10000 8/24 default last");
   EXPECT_EQ(told("bailing_hybrid", sizes + R"(, "layer_group_size": 4)"),
             "6 linear_attention none | 2 full_attention interleaved 6000000 8/24 default last");
+}
+
+TEST(HfNewerFamilies, LatentAttentionTurnsByThreeAxesInHy4Vl) {
+  const std::string sizes = R"("num_hidden_layers": 1, "qk_rope_head_dim": 64, "qk_nope_head_dim": 16)";
+  const auto axes = [&](const std::string& keys) {
+    return std::get<Rope>(small("hy_v4_vl_text", sizes + keys).layers[0].encoding).axes;
+  };
+  EXPECT_EQ(axes(""), RopeAxes::interleaved({12, 10, 10}));
+  EXPECT_EQ(axes(R"(, "rope_parameters": {"rope_type": "default", "mrope_section": [16, 8, 8]})"),
+            RopeAxes::interleaved({16, 8, 8}));
+}
+
+TEST(HfNewerFamilies, DoryCountsAttentionAndFeedForwardAsLayers) {
+  const std::string bases = R"("rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 70000},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 500}}, )";
+  const std::string four =
+      "3 sliding_attention@1024 half 500 256/256 default | "
+      "1 full_attention half 70000 256/256 default";
+  const auto layers = [](const std::string& list) { return R"("head_dim": 256, "layer_types": [)" + list + "]"; };
+  const std::string sliding = R"("sliding_attention", "mlp", )";
+  EXPECT_EQ(told("dory", bases + layers(sliding + sliding + sliding + R"("full_attention", "mlp")")), four);
+  EXPECT_EQ(told("dory", R"("num_hidden_layers": 4, )" + bases + R"("head_dim": 256)"), four);
+  EXPECT_EQ(told("dory", R"("num_hidden_layers": 4, "head_dim": 256)"),
+            "3 sliding_attention@1024 half 10000 256/256 default | 1 full_attention half 10000000 256/256 default");
+  const std::string by_turns = "/layer_types: must be a type of attention and mlp by turns";
+  for (const char* last : {R"("full_attention", "full_attention")", R"("mlp", "full_attention")"}) {
+    EXPECT_NE(refusal(R"("model_type": "dory", "num_hidden_layers": 8, )" + layers(sliding + sliding + sliding + last))
+                  .find(by_turns),
+              std::string::npos);
+  }
+}
+
+TEST(HfNewerFamilies, LaraTurnsInItsSlidingLayersAlone) {
+  EXPECT_EQ(told("lara_mini", R"("num_hidden_layers": 5, "head_dim": 16)"),
+            "2 linear_attention none | 2 sliding_attention@512 half 10000 16/16 default | 1 full_attention none");
 }
 
 TEST(HfNewerFamilies, SlidingLayersOfDots3HaveHeadsAndABaseOfTheirOwn) {
@@ -207,6 +243,14 @@ TEST(HfRelativeLogits, InklingsLocalLayersMayBeListedAndTheTemperatureMissing) {
   EXPECT_NE(error_of(R"({"model_type": "inkling_text", "num_hidden_layers": 1, "layer_types": ["full_attention"]})")
                 .find("/layer_types: must be a list of hybrid and hybrid_sliding"),
             std::string::npos);
+}
+
+TEST(HfRelativeLogits, TheLoopOfInkling2IsItsOwnSize) {
+  const Model model = parse_hf_config(R"({"model_type": "inkling2_loop", "text_config": {}})");
+  ASSERT_EQ(model.layers.size(), 24u);
+  EXPECT_EQ(std::get<RelativeLogits>(model.layers[5].encoding).extent, 1024);
+  EXPECT_EQ(model.layers[5].temperature, PositionTemperature::inkling(8192, 0.1));
+  EXPECT_EQ(model.layers[4].temperature, std::nullopt);
 }
 
 TEST(HfTwoAngles, HunyuanVLsSectionsAndVJepa2AreRead) {

@@ -24,6 +24,7 @@ struct Inkling {
 constexpr Inkling models[] = {
     {"inkling_text", 66, 512, 8, 64, 131'072, 0, {}, true},
     {"inkling2_text", 48, 1024, 8, 48, 1'048'576, 8, 128'000, false},
+    {"inkling2_loop_text", 24, 1024, 8, 24, 1'048'576, 8, 8192, false},
 };
 
 const Inkling* find(std::string_view model_type) {

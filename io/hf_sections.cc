@@ -26,7 +26,7 @@ constexpr UsualSections usual_sections[] = {
     {"cosmos3_edge_text", {24, 20, 20}},   {"ernie4_5_vl_moe_text", {22, 22, 20}},
     {"glm4v_text", {8, 12, 12}},           {"glm4v_moe_text", {8, 12, 12}},
     {"glm_image_text", {8, 12, 12}},       {"glm_ocr_text", {8, 12, 12}},
-    {"paddleocr_vl_text", {16, 24, 24}},
+    {"hy_v4_vl_text", {12, 10, 10}},       {"paddleocr_vl_text", {16, 24, 24}},
 };
 
 /// The class' own sections, if they fit the pairs that turn; none otherwise. Interleaved ones always do: every third

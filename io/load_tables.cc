@@ -45,7 +45,7 @@ constexpr TableName rows[] = {
      "LearnedInputs", "", "text_model.embeddings.position_embedding.weight | embeddings.position_embedding.weight"},
     {"aimv2_vision_model altclip_vision_model chinese_clip_vision_model clip_vision_model "
      "clipseg_vision_model cosmos3_edge_vision git_vision_model glm4v_moe_vision glm4v_vision "
-     "glm_image_vision hunyuan_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision "
+     "glm_image_vision hunyuan_vl_vision hy_v4_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision "
      "janus_vision_model kosmos_2_vision_model metaclip_2_vision_model minicpm_ocr_vision "
      "minicpmv4_6_vision minicpmv4_7_vision ovis2_vision owlv2_vision_model owlvit_vision_model "
      "paddleocr_vl_vision phi4_multimodal_vision siglip2_vision_model siglip_vision_model smolvlm_vision "
