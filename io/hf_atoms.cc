@@ -1,7 +1,7 @@
 #include "hf_reader.hpp"
 
 // ESMFold2's atoms, which turn by where they are: three real coordinates and the number of their group. Facts:
-// configuration_esmfold2.py and modeling_esmfold2.py of Hugging Face transformers 5.23.0.
+// configuration_esmfold2.py and modeling_esmfold2.py of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

@@ -4,7 +4,7 @@
 #include "hf_reader.hpp"
 
 // Towers that turn queries and keys by a patch's place in the image: each axis has its own part of the pairs, and the
-// frequencies begin afresh on each (Pixtral deals them out). Facts: modeling_*.py of Hugging Face transformers 5.23.0.
+// frequencies begin afresh on each (Pixtral deals them out). Facts: modeling_*.py of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

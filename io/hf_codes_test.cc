@@ -28,7 +28,7 @@ TEST(HfCodes, APartOfAHeadWhereTheCodeTurnsAllOfItIsPointedOut) {
       const std::string pointer = "/" + std::string(key).substr(1, std::string(key).find(':') - 2);
       EXPECT_TRUE(warns(model, pointer,
                         "32 of 64 dimensions turn, but the code of " + std::string(type) +
-                            " in transformers 5.23.0 does not read it and turns all of them"))
+                            " in transformers 5.24.0 does not read it and turns all of them"))
           << type << key;
     }
   }
@@ -72,7 +72,7 @@ TEST(HfCodes, ASpellingThatTheCodeDoesNotReadIsPointedOut) {
   EXPECT_EQ(first_rope(neox).base, 1000000);
   EXPECT_TRUE(
       warns(neox, "/rope_theta",
-            "counts, but the code of gpt_neox in transformers 5.23.0 does not read it; it reads rotary_emb_base"));
+            "counts, but the code of gpt_neox in transformers 5.24.0 does not read it; it reads rotary_emb_base"));
   EXPECT_TRUE(
       warns(parse_hf_config(of_type("llama", R"("rotary_emb_base": 500)")), "/rotary_emb_base", "reads rope_theta"));
   EXPECT_TRUE(warns(parse_hf_config(R"({"model_type": "llama", "hidden_size": 64, "n_head": 4})"), "/n_head",

@@ -3,7 +3,7 @@
 
 #include "hf_towers.hpp"
 
-// The composites of Hugging Face transformers 5.23.0: the objects of their files, and the model of each (sub_configs in
+// The composites of Hugging Face transformers 5.24.0: the objects of their files, and the model of each (sub_configs in
 // configuration_*.py), as key=model_type. The first part is the main one; "=" stands for the file itself. What has no
 // model of its own (a diffusion head, a quantiser's loss) is not here.
 

@@ -235,7 +235,7 @@ TEST(HfConfig, AnUnknownModelIsReadWithAWarning) {
 TEST(HfConfig, ABaseOnWhichVersionsDisagreeIsPointedOut) {
   const Model model = parse_hf_config(R"({"model_type": "cohere", "hidden_size": 64, "num_attention_heads": 4})");
   EXPECT_EQ(first_rope(model).base, 10000);
-  EXPECT_TRUE(warns(model, "/rope_theta", "500000 in 5.23.0"));
+  EXPECT_TRUE(warns(model, "/rope_theta", "500000 in 5.24.0"));
 }
 
 std::string base_from(const Model& model) { return model.layers.front().base_from; }

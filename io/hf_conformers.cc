@@ -3,7 +3,7 @@
 #include "hf_reader.hpp"
 
 // Conformers, encoders of speech, and SeamlessM4T, which has two encoders, a decoder and a maker of units of sound.
-// Facts: configuration_*.py and modeling_*.py of Hugging Face transformers 5.23.0.
+// Facts: configuration_*.py and modeling_*.py of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

@@ -28,7 +28,7 @@ constexpr const char* gemma4_scaling =
         "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000}})";
 
 // model_type, pairing, base, fraction of the head that turns,
-//   {hidden, layers, heads, kv heads, head_dim, positions}, layers, period, window, traits, scaling, base in 5.23.0,
+//   {hidden, layers, heads, kv heads, head_dim, positions}, layers, period, window, traits, scaling, base in 5.24.0,
 //   rotary_dim
 // clang-format off
 const Family families[] = {

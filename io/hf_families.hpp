@@ -5,7 +5,7 @@
 #include <string_view>
 
 // What the file does not say because the model's code does: one row per model_type. Facts and defaults are those of
-// Hugging Face transformers 4.57.1 and 5.23.0 (configuration_*.py and modeling_*.py), or of the model's own remote
+// Hugging Face transformers 4.57.1 and 5.24.0 (configuration_*.py and modeling_*.py), or of the model's own remote
 // code.
 
 namespace bearing::hf {
@@ -80,7 +80,7 @@ struct Family {
   Index window = 0;
   unsigned traits = 0;
   const char* scaling = nullptr;  ///< the class' rope_scaling when the file has none, as JSON
-  double newer_base = 0;          ///< where 5.23.0 assumes another base than 4.57.1
+  double newer_base = 0;          ///< where 5.24.0 assumes another base than 4.57.1
   Index rotary_dim = 0;           ///< what turns if the file does not say, in place of a fraction (GPT-J)
   const char* pattern = nullptr;  ///< layers in place of a mix, see types_by_pattern
 

@@ -1,6 +1,6 @@
 #include "hf_inputs.hpp"
 
-// One row per table or sinusoid; defaults are those of the configuration classes of Hugging Face transformers 5.23.0.
+// One row per table or sinusoid; defaults are those of the configuration classes of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

@@ -12,7 +12,7 @@ constexpr const char* linear = "linear_attention";
 
 constexpr std::size_t most_types = 64;
 
-// The words of transformers 5.23.0 and of older files.
+// The words of transformers 5.24.0 and of older files.
 constexpr std::string_view attending[] = {
     full_attention, sliding_attention, chunked, "attention", "window_attention", "hybrid", "hybrid_sliding",
     // of sparse attention: which keys are seen depends on their content

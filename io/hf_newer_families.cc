@@ -1,7 +1,7 @@
 #include "hf_families.hpp"
 
 // The model types that came later than those of hf_families.cc, and 1-D rotary encoders of sound and video. Facts and
-// defaults are those of Hugging Face transformers 5.23.0; python/tests/models holds them to its source.
+// defaults are those of Hugging Face transformers 5.24.0; python/tests/models holds them to its source.
 
 namespace bearing::hf {
 namespace {

@@ -3,7 +3,7 @@
 #include "hf_reader.hpp"
 
 // Inkling and Inkling 2: relative logits made by content, in layers that see everything and in layers with a window.
-// Facts: configuration_*.py and modeling_*.py of Hugging Face transformers 5.23.0.
+// Facts: configuration_*.py and modeling_*.py of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

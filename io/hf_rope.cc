@@ -164,7 +164,7 @@ Base usual_base(const Config& config, const BaseKey& key) {
   if (config.family.newer_base > 0) {
     config.file.warn(key.keys.front(), "not in the file, and the defaults differ: " + usual +
                                            " in transformers 4.57.1 (used here), " +
-                                           json::shortest(config.family.newer_base) + " in 5.23.0");
+                                           json::shortest(config.family.newer_base) + " in 5.24.0");
   } else if (!config.known) {
     config.file.warn(key.keys.front(), "not in the file; " + usual + " is assumed");
   } else if (would_say_its_base(config)) {

@@ -11,7 +11,7 @@ namespace bearing::hf {
 namespace {
 
 /// Sections that a model's code takes where the file has none: the defaults of its rotary module in Hugging Face
-/// transformers 5.23.0.
+/// transformers 5.24.0.
 struct UsualSections {
   std::string_view model_type;
   std::array<Index, 3> pairs;

@@ -10,7 +10,7 @@ namespace {
 
 using json::Object;
 
-// Found by running the classes of transformers 5.23.0 on files with one spelling, the other and both.
+// Found by running the classes of transformers 5.24.0 on files with one spelling, the other and both.
 constexpr Spellings spelling_rows[] = {
     {"gptj", "n_head n_embd n_layer n_positions", "rotary_dim"},
     {"codegen", "n_head n_embd n_layer n_positions", "rotary_dim"},
@@ -106,7 +106,7 @@ std::string_view counting(const Config& config, const Keys& keys, const Alike& a
   return key;
 }
 
-std::string Config::code() const { return "the code of " + std::string(family.model_type) + " in transformers 5.23.0"; }
+std::string Config::code() const { return "the code of " + std::string(family.model_type) + " in transformers 5.24.0"; }
 
 std::string Config::defaults_among(const Keys& keys) const {
   std::string text;

@@ -6,7 +6,7 @@
 
 // What layers of speech encoders, vision towers and document models add to scores, for types whose code is known; and
 // what documents' boxes add to the input.
-// Facts: modeling_*.py of Hugging Face transformers 5.23.0.
+// Facts: modeling_*.py of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

@@ -1,7 +1,7 @@
 #include "hf_reader.hpp"
 
 // Models whose pairs have an angle for each member: the sections of HunyuanVL's text, V-JEPA 2's two encoders. Facts:
-// configuration_*.py and modeling_*.py of Hugging Face transformers 5.23.0.
+// configuration_*.py and modeling_*.py of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
 namespace {

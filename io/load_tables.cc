@@ -45,7 +45,8 @@ constexpr TableName rows[] = {
      "LearnedInputs", "", "text_model.embeddings.position_embedding.weight | embeddings.position_embedding.weight"},
     {"aimv2_vision_model altclip_vision_model chinese_clip_vision_model clip_vision_model "
      "clipseg_vision_model cosmos3_edge_vision git_vision_model glm4v_moe_vision glm4v_vision "
-     "glm_image_vision hunyuan_vl_vision hy_v4_vl_vision idefics2_vision idefics3_vision idefics_vision inkling2_vision "
+     "glm_image_vision hunyuan_vl_vision hy_v4_vl_vision idefics2_vision idefics3_vision idefics_vision "
+     "inkling2_vision "
      "janus_vision_model kosmos_2_vision_model metaclip_2_vision_model minicpm_ocr_vision "
      "minicpmv4_6_vision minicpmv4_7_vision ovis2_vision owlv2_vision_model owlvit_vision_model "
      "paddleocr_vl_vision phi4_multimodal_vision siglip2_vision_model siglip_vision_model smolvlm_vision "
@@ -117,10 +118,10 @@ constexpr TableName rows[] = {
      "layers.*.self_attn.softmax_scaling.bias layers.*.attention.ssmax_scaling.b", "bias"},
     {"wavlm", "GatedT5Bias", "", "encoder.layers.*.attention.rel_attn_embed.weight", "table"},
     // The projection is [rank, extent], and the learned scale of what is projected stands for `r` (Inkling 2).
-    {"inkling_text inkling2_text", "RelativeLogitsTerm", "",
+    {"inkling_text inkling2_text inkling2_loop_text", "RelativeLogitsTerm", "",
      "layers.*.self_attn.rel_logits_proj.proj layers.*.attn.rel_logits_proj.proj", "table", Arranged::transposed},
-    {"inkling2_text", "RelativeLogitsTerm", "", "layers.*.self_attn.rel_l2_clip.scale layers.*.attn.rel_l2_clip.scale",
-     "r"},
+    {"inkling2_text inkling2_loop_text", "RelativeLogitsTerm", "",
+     "layers.*.self_attn.rel_l2_clip.scale layers.*.attn.rel_l2_clip.scale", "r"},
     // The names of transformers 4, which had this model. Without untie_r all layers share the two vectors.
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_net.weight", "w_r"},
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_w_bias | r_w_bias", "u"},

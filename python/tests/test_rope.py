@@ -143,7 +143,7 @@ def test_every_rope_type_of_transformers_is_in_these_tests() -> None:
 @pytest.mark.parametrize("kind", sorted(CONFIGS))
 @pytest.mark.parametrize("seq_len", [100, 2048])
 def test_rotations_are_those_of_transformers_own_rotary_embedding(kind: str, seq_len: int) -> None:
-    """transformers 5.23.0; its frequencies are float32, so that its angles are off by a few of its ulps of p·θ."""
+    """transformers 5.24.0; its frequencies are float32, so that its angles are off by a few of its ulps of p·θ."""
     from transformers.models.llama.modeling_llama import LlamaConfig, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
     config = LlamaConfig(

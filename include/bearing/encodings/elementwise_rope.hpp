@@ -21,7 +21,7 @@
 //     form
 //                  pairs, so that the members of a pair have different frequencies
 //
-// V-JEPA 2: Assran et al. 2025, arXiv 2506.09985. Both are stated from transformers 5.23.0. Other engines read
+// V-JEPA 2: Assran et al. 2025, arXiv 2506.09985. Both are stated from transformers 5.24.0. Other engines read
 // HunyuanVL's sections as pairs (RopeAxes::sections): those are other numbers.
 
 namespace bearing {

@@ -197,6 +197,9 @@ def frequencies(module: Any) -> dict[str, np.ndarray]:
     for name, value in [*module.named_buffers(), *vars(module).items()]:
         if isinstance(value, torch.Tensor) and name.endswith("inv_freq") and "original" not in name:
             found[name.removesuffix("inv_freq").rstrip("_")] = value.detach().double().numpy()
+    if not found and hasattr(module, "embed_positions"):  # GPT-J: [sin, cos] of each position
+        sin, cos = module.embed_positions[1].double().chunk(2)
+        found[""] = torch.atan2(sin, cos).numpy()
     return found
 
 

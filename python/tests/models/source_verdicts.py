@@ -53,6 +53,7 @@ UNROTATED = {
 SLIDING_BASES = {"deepseek_v4": 160_000.0, "dots3_note_text": 50_000.0}  # DeepSeek-V4: of compressed layers
 # Where the reader is right by the models' own modules (test_towers.py), and the table does not look closely enough.
 OTHERWISE = {
+    "dory": "the base of each layer type stands in a dictionary that its class makes",
     "glm4_moe": "its class' heads of 4096 / 96 dimensions are rounded (rotary_count.py)",
     "minimax_m3_vl_vision": "three axes share 78 of 80 dimensions",
     "speecht5": "its relative positions are called pe_k",
@@ -63,6 +64,7 @@ OTHERWISE = {
 # Where a module that takes another configuration, or another package, makes the positions.
 ELSEWHERE = {
     "dpr": "its encoders are BERT's",
+    "exaone": "its code is Llama's",
     "gemma3n_vision": "timm's",
     "gemma4_unified_vision": "its composite's code has them",
     "idefics_vision": "its code is in vision.py",
@@ -78,6 +80,8 @@ ELSEWHERE = {
     "rag": "its parts are models of other types",
     "sam_hq_prompt_encoder": "its composite's code has them",
     "sam_prompt_encoder": "its composite's code has them",
+    "sarvam_mla": "its code is DeepSeek-V3's",
+    "sarvam_moe": "its code is GLM-4-MoE's",
     "timm_backbone": "timm's",
     "timm_wrapper": "timm's",
 }
@@ -116,7 +120,7 @@ def wrong_rotation(row: dict[str, Any], layer: Any, said: str) -> str:
     if row["type"] in SLIDING_BASES:
         allowed.append((SLIDING_BASES[row["type"]], 1.0, False))
     by_base = [
-        one for one in allowed if one[0] == rope.base or f"{one[0]:g}" in said or f"{one[0]:.0f} in 5.23.0" in said
+        one for one in allowed if one[0] == rope.base or f"{one[0]:g}" in said or f"{one[0]:.0f} in 5.24.0" in said
     ]
     if not by_base:
         return f"base {rope.base}, not one of {[one[0] for one in allowed]}"

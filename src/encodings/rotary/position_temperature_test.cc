@@ -40,7 +40,7 @@ TEST(PositionTemperature, OfEachHeadAgreesWithItsReferenceAndHasGradients) {
   }
 }
 
-// transformers 5.23.0 in float32: tau of InklingAttention.forward, beam.compute_attention_scaling(),
+// transformers 5.24.0 in float32: tau of InklingAttention.forward, beam.compute_attention_scaling(),
 // MistralLarge4TextSoftmaxScaling. Some roundings of numbers below 4: 2^-22 of the factor.
 TEST(PositionTemperature, FormsAreThoseOfTheirModels) {
   struct Case {

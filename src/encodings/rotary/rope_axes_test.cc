@@ -111,7 +111,7 @@ void expect_phases(const Rope& rope, const std::vector<double>& at, const std::v
   }
 }
 
-// transformers 5.23.0, EsmFold2RotaryEmbedding with heads of 24, two pairs for each of x, y and z of base 16 and three
+// transformers 5.24.0, EsmFold2RotaryEmbedding with heads of 24, two pairs for each of x, y and z of base 16 and three
 // for the group of base 4,096, at (1.5, −2.25, 0.75) in group 3. The last three pairs are still.
 TEST(RopeAxes, OfEsmFold2HaveBasesOfTheirOwnAndStillPairs) {
   RopeAxes axes = RopeAxes::axial({2, 2, 2, 3});

@@ -21,7 +21,7 @@ Rope gemma4(Index head_dim = 8, double base = 16) {
   return {.head_dim = head_dim, .base = base, .pairing = Pairing::half, .axes = RopeAxes::blocks({pairs, pairs})};
 }
 
-// transformers 5.23.0, apply_multidimensional_rope() of Gemma 4's vision tower on float64 rows with its own float32 cos
+// transformers 5.24.0, apply_multidimensional_rope() of Gemma 4's vision tower on float64 rows with its own float32 cos
 // and sin: heads of 8, base 16 (whose powers a float holds), x = 1/8, 2/8, … at (2, 5) and (7, 1).
 TEST(RopeBlocks, AreThoseOfGemma4sVisionTower) {
   const std::vector<double> wanted{-0.393004883, -0.0203171372, -0.0423928909, 0.558647662, 1.01634763, -0.712492846,

@@ -12,7 +12,7 @@
 namespace bearing {
 namespace {
 
-// transformers 5.23.0, MistralLarge4TextRotaryEmbedding: YaRN's float32 frequencies and what its forward() turns by.
+// transformers 5.24.0, MistralLarge4TextRotaryEmbedding: YaRN's float32 frequencies and what its forward() turns by.
 TEST(RopeResolve, LearnedFactorsMultiplyScaledFrequencies) {
   Rope rope{.head_dim = 16,
             .pairing = Pairing::interleaved,
