@@ -90,6 +90,9 @@ CONFIGS = {
     "Llama4Text": WIDE | {"num_local_experts": 2, "intermediate_size_mlp": 96, "moe_layers": [], "layer_types": None},
     "ModernBert": {"layer_types": TYPES["layer_types"], "local_attention": 8},
     "Esm": {"position_embedding_type": "rotary", "mask_token_id": 3},
+    "GPTJ": {"rotary_dim": 8},
+    "GPTJ whole": {"rotary_dim": 16},
+    "CodeGen": {"rotary_dim": 8, "max_position_embeddings": 64},
 }
 SECTIONS = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
 COORDINATES = {
@@ -116,8 +119,8 @@ TOWERS = {
     "Glm4vVision": PATCHES | {"image_size": 32},
 }
 ALL = [*CONFIGS, *COORDINATES, *TOWERS]
-# Calls of two layers: one layer of Cohere 2 has no positions; Gemma 4 turns queries and keys one after the other.
-TURNS = {"Cohere2": 1, "Gemma4Text": 4}
+# Calls of two layers: one layer of Cohere 2 has no positions; these others turn queries and keys one after the other.
+TURNS = {"Cohere2": 1} | dict.fromkeys(["Gemma4Text", "GPTJ", "GPTJ whole", "CodeGen"], 4)
 
 
 @pytest.fixture(autouse=True)
@@ -311,7 +314,7 @@ def test_left_padding_keeps_positions():
     torch.testing.assert_close(ours, own, rtol=0, atol=2**-20 * own.abs().max().item())
 
 
-@pytest.mark.parametrize("name", ["Llama", "Gemma3Text", "Phi3", "DeepseekV2", "Qwen2VLText"])
+@pytest.mark.parametrize("name", ["Llama", "Gemma3Text", "Phi3", "DeepseekV2", "Qwen2VLText", "GPTJ", "CodeGen"])
 def test_torch_compile_takes_the_model_whole(name):
     model = replace_rotary(make(name))
     at = torch.randint(200, (3, 2, TIME))
@@ -332,8 +335,9 @@ def test_torch_compile_takes_the_model_whole(name):
                 compiled(tokens(time=time))
 
 
-def test_bfloat16_models_run_and_differ_by_their_roundings_alone():
-    model, ids = llama().bfloat16(), tokens()
+@pytest.mark.parametrize("name", ["Llama", "GPTJ", "CodeGen"])
+def test_bfloat16_models_run_and_differ_by_their_roundings_alone(name):
+    model, ids = make(name).bfloat16(), tokens()
     own = outputs(model, ids).float()
     ours = outputs(replace_rotary(model), ids).float()
     assert ours.dtype is torch.float32
@@ -341,13 +345,44 @@ def test_bfloat16_models_run_and_differ_by_their_roundings_alone():
     assert (ours - own).abs().mean() < 0.05 * own.abs().mean()
 
 
-def test_models_without_memory_yet_are_measured_by_their_configs():
+@pytest.mark.parametrize("name", ["Llama", "GPTJ"])
+def test_models_without_memory_yet_are_measured_by_their_configs(name):
     with torch.device("meta"):
-        model = replace_rotary(llama())
-    other = llama()
+        model = replace_rotary(make(name))
+    other = make(name)
     model.load_state_dict(other.state_dict(), assign=True)
     ids = tokens()
     assert torch.equal(outputs(model, ids), outputs(replace_rotary(other), ids))
+
+
+@pytest.mark.parametrize("kind", ["GPTJ", "CodeGen"])
+def test_positions_past_a_table_of_sines_and_cosines_are_turned(kind):
+    """The model's own table ends there. Up to its end, which is before 100, nothing differs."""
+    made = [
+        getattr(transformers, f"{kind}ForCausalLM")(
+            getattr(transformers, f"{kind}Config")(**SMALL, rotary_dim=8, max_position_embeddings=longest)
+        ).eval()
+        for longest in (20, 64)
+    ]
+    short, long = made
+    short.load_state_dict(long.state_dict())
+    ids = tokens()
+    with pytest.raises(IndexError):
+        outputs(short, ids)
+    own = outputs(long, ids)
+    torch.testing.assert_close(outputs(replace_rotary(short), ids), own, rtol=0, atol=2**-18 * own.abs().max().item())
+
+
+def test_sines_may_come_before_cosines_for_whatever_else_is_done_with_them():
+    model = make("GPTJ")
+    at = torch.arange(TIME)[None]
+    own = model.transformer.rotary_emb(torch.zeros(1), at)
+    ours = replace_rotary(model).transformer.rotary_emb(torch.zeros(1), at)
+    apply = sys.modules[type(model).__module__].apply_rotary_pos_emb
+    q = torch.randn(1, TIME, 4, 8)
+    torch.testing.assert_close(apply(q, *ours), apply(q, *own), rtol=0, atol=2**-20)
+    assert torch.equal(apply(q, ours[1], ours[0]), apply(q, own[1], own[0]))  # no rotation by these angles
+    assert all(torch.equal(one * 2.0, two * 2.0) for one, two in zip(ours, own, strict=True))
 
 
 def test_gradient_checkpointing_gives_the_same_gradients():
@@ -422,8 +457,6 @@ def test_calls_that_are_not_a_rotation_by_an_angle_are_the_models_own():
 
 
 REFUSED = {
-    "GPTJForCausalLM": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8}, "GPTJForCausalLM has none"),
-    "CodeGenForCausalLM": ({"n_embd": 64, "n_layer": 2, "n_head": 4, "rotary_dim": 8}, "CodeGenForCausalLM has none"),
     "RoFormerModel": ({}, "RoFormerModel has none"),
     "Wav2Vec2ConformerModel": (
         {"position_embeddings_type": "rotary"},
@@ -444,7 +477,9 @@ def test_other_embeddings_are_refused_by_name_and_left_alone(name):
     special, message = REFUSED[name]
     stem = name.removesuffix("ForCausalLM").removesuffix("Model")
     config = getattr(transformers, f"{stem}Config")(
-        **({"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4} if "n_embd" not in special else {}),
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=4,
         **special,
     )
     model = getattr(transformers, name)(config)
@@ -475,9 +510,22 @@ def test_a_model_of_which_one_embedding_is_refused_keeps_all():
 
     model = llama()
     model.model.CountingRotary = type("CountingRotary", (Counting,), {})()
-    with pytest.raises(ValueError, match=r"CountingRotary \(model.CountingRotary\) cannot be replaced: it has no freq"):
+    with pytest.raises(ValueError, match=r"CountingRotary \(model.CountingRotary\) cannot be replaced: no function"):
         replace_rotary(model)
     assert not any(isinstance(module, RotaryEmbedding) for module in model.modules())
+    del model.model.config, model.config  # nothing states frequencies then
+    with pytest.raises(ValueError, match=r"it has no frequencies inv_freq, and no config states them"):
+        replace_rotary(model)
+    assert not any(isinstance(module, RotaryEmbedding) for module in model.modules())
+
+
+def test_an_embedding_without_frequencies_must_turn_by_those_of_its_config():
+    model = make("GPTJ")
+    table = model.transformer.rotary_emb.embed_positions
+    angles = torch.arange(len(table))[:, None] * 5000.0 ** -torch.arange(0, 1, 0.25)
+    table.copy_(torch.cat([angles.sin(), angles.cos()], -1))
+    with pytest.raises(ValueError, match=r"GPTJRotaryEmbedding \(transformer.rotary_emb\) cannot be replaced: no func"):
+        replace_rotary(model)
 
 
 def test_trained_frequencies_are_refused():

@@ -48,7 +48,7 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     replacements: dict[nn.Module, RotaryEmbedding] = {}
     for name, module in own.items():
         if module not in replacements:
-            replacements[module] = _replacement(module, different, angles, name)
+            replacements[module] = _replacement(module, _config(model, name), different, angles, name)
     for name, module in own.items():
         model.set_submodule(name, replacements[module])
     for (home, name), apply in functions.items():
@@ -56,9 +56,19 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     return model
 
 
-def _replacement(original: nn.Module, functions: list[Apply], angles: str, name: str) -> RotaryEmbedding:
+def _config(model: nn.Module, name: str) -> Any:
+    """The config of an embedding; of one without frequencies, the nearest around it."""
+    embedding = part = model.get_submodule(name)
+    if not any(own.endswith("inv_freq") for own in dir(embedding)):
+        while name and not hasattr(part, "config"):
+            name = name.rpartition(".")[0]
+            part = model.get_submodule(name)
+    return getattr(part, "config", None)
+
+
+def _replacement(original: nn.Module, config: Any, functions: list[Apply], angles: str, name: str) -> RotaryEmbedding:
     try:
-        return RotaryEmbedding(original, functions, angles, name)
+        return RotaryEmbedding(original, config, functions, angles, name)
     except REFUSALS as error:
         if str(error).startswith("[replace_rotary]"):
             raise
@@ -78,10 +88,10 @@ def restore_rotary(model: Model) -> Model:
 class RotaryEmbedding(nn.Module):
     """Stands in for a model's rotary embedding. ``original`` is what it replaced."""
 
-    def __init__(self, original: nn.Module, functions: list[Apply], angles: str, name: str = "") -> None:
+    def __init__(self, original: nn.Module, config: Any, functions: list[Apply], angles: str, name: str) -> None:
         super().__init__()
         with torch.device("cpu"), torch.no_grad():
-            self.kinds = _kinds(original, functions, angles, name)
+            self.kinds = _kinds(original, config, functions, angles, name)
         self.longest = {layer_type: kinds[0].trained_length for layer_type, kinds in self.kinds.items()}
         self.original: nn.Module
         object.__setattr__(self, "original", original)  # no module of this one: names in the model's state stay
@@ -106,18 +116,18 @@ class RotaryEmbedding(nn.Module):
         self.original._load_from_state_dict(*given)
 
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-        """What attention layers hand on as cos and sin, or as one complex tensor."""
+        """What attention layers hand on as cosines and sines, in the embedding's order, or as one complex tensor."""
         kind = next((kind for kind in self.kinds[layer_type] if kind.emission.takes(position_ids)), None)
         if kind is None:  # as no model of transformers has them: its own numbers
             return self.original(x, position_ids) if layer_type is None else self.original(x, position_ids, layer_type)
         at = kind.emission.at(position_ids)
         length = self._length(kind, layer_type, at) if kind.trained_length else TRAINED
         cosines = Cosines(self.original, (position_ids, layer_type, x.new_empty(0)))
-        cos = Angles(at, kind, length, cosines, 0)
+        first = Angles(at, kind, length, cosines, 0)
         if kind.emission.complex:
-            return cos
-        cos.other = Angles(at, kind, length, cosines, 1)
-        return cos, cos.other
+            return first
+        first.other = Angles(at, kind, length, cosines, 1)
+        return first, first.other
 
     def _length(self, kind: Kind, layer_type: str | None, at: Tensor) -> Length:
         trained = kind.trained_length
@@ -133,7 +143,9 @@ class RotaryEmbedding(nn.Module):
         return Length(seq_len if at.shape[-1] > 1 else 1, longest)
 
 
-def _kinds(original: nn.Module, functions: list[Apply], angles: str, name: str) -> dict[str | None, list[Kind]]:
+def _kinds(
+    original: nn.Module, config: Any, functions: list[Apply], angles: str, name: str
+) -> dict[str | None, list[Kind]]:
     """What an embedding does in layers of each type, or ValueError that says why it cannot be replaced."""
     refused = f"[replace_rotary] model: {type(original).__name__} ({name}) cannot be replaced: it "
     parameters = list(inspect.signature(type(original).forward).parameters)[1:]
@@ -144,16 +156,16 @@ def _kinds(original: nn.Module, functions: list[Apply], angles: str, name: str) 
         raise ValueError(f"{refused}has numbers of its own in the model's state: {', '.join(state)}")
     types: list[Any] = [name[: -len("_inv_freq")] for name in dir(original) if name.endswith("_inv_freq")]
     types = [kind for kind in types if not kind.endswith("original") and not kind.endswith("long")]
-    if not types and not hasattr(original, "inv_freq"):
-        raise ValueError(f"{refused}has no frequencies inv_freq")
+    if not types and not hasattr(original, "inv_freq") and _known(config, None) is None:
+        raise ValueError(f"{refused}has no frequencies inv_freq, and no config states them")
     kinds = {}
     for layer_type in types or [None]:
-        emissions = emissions_of(_fresh(original), layer_type)
+        emissions = emissions_of(_fresh(original, config), layer_type)
         if not emissions:
             raise ValueError(
                 f"{refused}takes neither positions [batch, time] nor coordinates [axes, batch, time] or [time, axes]"
             )
-        found = [_kind(original, functions, angles, layer_type, emission, refused) for emission in emissions]
+        found = [_kind(original, config, functions, angles, layer_type, emission, refused) for emission in emissions]
         kinds[layer_type] = [kind for kind in found if kind is not None]
         if not kinds[layer_type]:
             raise ValueError(
@@ -164,10 +176,16 @@ def _kinds(original: nn.Module, functions: list[Apply], angles: str, name: str) 
 
 
 def _kind(
-    original: nn.Module, functions: list[Apply], angles: str, layer_type: str | None, emission: Emission, refused: str
+    original: nn.Module,
+    config: Any,
+    functions: list[Apply],
+    angles: str,
+    layer_type: str | None,
+    emission: Emission,
+    refused: str,
 ) -> Kind | None:
     """What an embedding does with positions of one form; None if no function of the model turns by them."""
-    known = _known(original.config, layer_type) if hasattr(original, "config") else None
+    known = _known(config, layer_type)
     scaling = None if known is None else known.scaling
     grows, switches = isinstance(scaling, _core.DynamicNtkScaling), isinstance(scaling, _core.LongRopeScaling)
     rope_type = getattr(original, "rope_type", "default")
@@ -178,23 +196,25 @@ def _kind(
     trained = scaling.trained_length if grows or switches else 0
     turns = {}
     for apply in functions:
-        turn = turn_of(_fresh(original), layer_type, emission, apply, known, angles, trained)
+        turn = turn_of(_fresh(original, config), layer_type, emission, apply, known, angles, trained)
         if turn is not None:
             turns[apply.key] = turn
     return Kind(emission, turns, grows, switches, trained, {}) if turns else None
 
 
-def _fresh(original: nn.Module) -> nn.Module:
-    """A copy to try things on. Frequencies that a cast has rounded are not what the model was trained with, and
-    elsewhere nothing can be tried."""
-    buffers = [buffer for name, buffer in original.named_buffers() if name.endswith("inv_freq")]
+def _fresh(original: nn.Module, config: Any) -> nn.Module:
+    """A copy to try things on. Frequencies, or a table, that a cast has rounded are not what the model was trained
+    with, and elsewhere nothing can be tried."""
+    buffers = [buffer for buffer in original.buffers() if buffer.is_floating_point()]
     if all(buffer.dtype is torch.float32 and buffer.device.type == "cpu" for buffer in buffers):
         return copy.deepcopy(original)
-    return type(original)(original.config)
+    return type(original)(config)
 
 
 def _known(config: Any, layer_type: str | None) -> _core.Rope | None:
     """What the config states for layers of this type, if it states anything that bearing reads."""
+    if config is None:
+        return None
     try:
         if layer_type is None:
             return _core.Rope.from_config(config)

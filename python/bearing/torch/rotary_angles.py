@@ -22,7 +22,7 @@ FEW = 2**15  # numbers, of some tokens: they fit the nearest caches
 
 
 class Cosines:
-    """A model's own cosines and sines, computed when something asks for them."""
+    """A model's own cosines and sines in its embedding's order, computed when something asks for them."""
 
     def __init__(self, embedding: nn.Module, given: tuple[Any, ...]) -> None:
         self.embedding = embedding
@@ -70,7 +70,7 @@ class Angles:
         return int(self.at) if self.at.numel() == 1 and whole else self.at
 
     def goes_with(self, other: Any) -> bool:
-        """Whether the other has the sines of these cosines."""
+        """Whether the other has the sines of these cosines; where sines come first, the cosines of these sines."""
         if other is self.other:
             return True
         if not isinstance(other, Angles) or other.cosines is not self.cosines or (self.place, other.place) != (0, 1):

@@ -74,7 +74,7 @@ class Apply(NamedTuple):
     key: str
     names: list[str]
     turned: list[str]  # those that are turned
-    marks: list[str]  # those that are cosines and sines
+    marks: list[str]  # those that are cosines and sines, in the function's order
     axis: int | None  # the default of unsqueeze_dim
 
     def layout(self, dims: int, axis: int) -> str:
@@ -115,7 +115,7 @@ def apply_of(name: str, function: Any) -> Apply | None:
     parameters = inspect.signature(function).parameters
     names = list(parameters)
     marks = [name for name in names if name in ("cos", "sin", "freqs_cis")]
-    if marks not in (["cos", "sin"], ["freqs_cis"]) or names.index(marks[0]) not in (
+    if marks not in (["cos", "sin"], ["sin", "cos"], ["freqs_cis"]) or names.index(marks[0]) not in (
         1,
         2,
     ):
@@ -131,7 +131,7 @@ def emit(
     layer_type: str | None,
     like: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
-    """Cosines and sines, or both as one complex tensor; of a tensor's type, or float32."""
+    """Cosines and sines in the embedding's order, or both as one complex tensor; of a tensor's type, or float32."""
     x = torch.empty(0) if like is None else like
     found = module(x, position_ids) if layer_type is None else module(x, position_ids, layer_type)
     return found if isinstance(found, tuple) else (found,)
@@ -260,9 +260,9 @@ def _rope(
     trained_length: int,
 ) -> _core.Rope | None:
     """The spec of measured frequencies: as the config states it if it does, else with those in the embedding."""
-    own = getattr(module, f"{layer_type}_inv_freq" if layer_type else "inv_freq").flatten().double()
-    nearest = (own - found.abs()[:, None]).abs().min(1)
-    if (nearest.values > TOLERANCE).any():
+    own = getattr(module, f"{layer_type}_inv_freq" if layer_type else "inv_freq", None)
+    frequencies = None if own is None else _nearest(own.flatten().double(), found)
+    if own is not None and frequencies is None:
         return None
     rotary_dim = 2 * len(found)
     part = _core.RotaryPart(where="last" if geometry.begin else "first")
@@ -281,9 +281,8 @@ def _rope(
                 pairing=geometry.pairing,
                 part=part,
             )
-    if trained_length or abs(factor - 1) > TOLERANCE:
+    if frequencies is None or trained_length or abs(factor - 1) > TOLERANCE:
         return None
-    frequencies = torch.copysign(own[nearest.indices], found).tolist()
     return _core.Rope(
         head_dim=geometry.head_dim,
         rotary_dim=rotary_dim,
@@ -292,6 +291,14 @@ def _rope(
         scaling=_core.ExplicitFrequencies(inv_freq=frequencies),
         axes=_core.RopeAxes.listed(axis.tolist()) if axis.any() else _core.RopeAxes(),
     )
+
+
+def _nearest(own: Tensor, found: Tensor) -> list[float] | None:
+    """The embedding's own frequencies for those that were measured; None if it lacks one."""
+    nearest = (own - found.abs()[:, None]).abs().min(1)
+    if (nearest.values > TOLERANCE).any():
+        return None
+    return torch.copysign(own[nearest.indices], found).tolist()
 
 
 def _agrees(
@@ -303,7 +310,8 @@ def _agrees(
     trained_length: int,
 ) -> bool:
     """Whether bearing turns unit vectors as the function does, farther away and past the trained length."""
-    far = torch.tensor(FAR).clamp(max=trained_length - 1) if trained_length else torch.tensor(FAR)
+    end = trained_length or getattr(module, "max_positions", FAR[-1] + 1)  # of a table of cosines
+    far = torch.tensor(FAR).clamp(max=end - 1)
     sequences = [(far, turn.table)]
     if trained_length:
         longer = torch.tensor([0, 1, trained_length, 2 * trained_length - 1])
