@@ -54,6 +54,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
     "chameleon": {"vocabulary_map": {"<image>": 5}},
     "clvp": {"projection_dim": 64},
+    "codegen": {"rotary_dim": 8},
     "cohere_compass": {
         "rope_parameters": {
             kind: {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [4, 2, 2]}
@@ -62,6 +63,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
     "deepseek_ocr2": {"mlp_layer_types": ["dense", "sparse"]},
     "deepseek_v2": {"num_experts_per_tok": 2},
+    "dory": {"n_input_layers": 1, "n_recurrent_layers": 1, "n_output_layers": 0},
     "dots1": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
     "dots3_note": {"adapter_in_dim": 64, "adapter_input_size": 64},
     "eomt_dinov3": {"num_blocks": 1},
@@ -77,10 +79,13 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "activation_sparsity_pattern": [0.0] * 3,
         "intermediate_size": [96] * 3,
     },
+    "gptj": {"rotary_dim": 8},
     "gradium_phonon_tts": {"condition_dim": 64},
     "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["mamba", "attention"]},
+    "hy_v4_vl": {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 1, 1]}},
     "inkling2": {"text_hidden_size": 64},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    "llama4": {"intermediate_size": 256},  # four patches of the tower's
     "longcat_flash": {"expert_ffn_hidden_size": 16},
     "pocket_tts": {"condition_dim": 64},
     "qwen2_vl": {"embed_dim": 64},
