@@ -29,7 +29,7 @@ def temperature(config: Any, count: int) -> torch.Tensor:
 @pytest.mark.parametrize("second", [False, True])
 def test_inklings_profiles_wait_for_what_a_call_mixes(tmp_path: Path, second: bool) -> None:
     if second:
-        config = tf.Inkling2TextConfig(**INKLING, rel_l2_clip_threshold=1.5)
+        config = tf.Inkling2TextConfig(**INKLING, rel_l2_clip_threshold=1.5, unpadded_vocab_size=32)
         model = save(tmp_path, tf.Inkling2ForCausalLM, config)
     else:
         config = tf.InklingTextConfig(**INKLING, intermediate_size=8, mlp_layer_types=["dense", "dense"])
@@ -41,14 +41,17 @@ def test_inklings_profiles_wait_for_what_a_call_mixes(tmp_path: Path, second: bo
         term = loaded.layers[index][0]
         assert isinstance(term, bearing.PerCall) and term.wanted == ("r",)
         assert [type(one).__name__ for one in loaded.layers[index][1:]] == ["TemperatureRows"] * index
-        own = layer.self_attn
         r = torch.randn(1, 13, 4, 5)
-        states = own.rel_l2_clip(r) if second else r
         at = torch.arange(13)
         with torch.no_grad():
-            theirs = own.rel_logits_proj(states, at, at)
-            if index == 1:
-                theirs = theirs * temperature(config, 13)[:, None]
+            if second:
+                own = layer.self_attn.relative_position_bias
+                own.linear = torch.nn.Identity()
+                theirs = own(r.flatten(-2), at[:, None] - at, at[None])
+            else:
+                theirs = layer.self_attn.rel_logits_proj(r, at, at)
+                if index == 1:
+                    theirs = theirs * temperature(config, 13)[:, None]
         scores = np.zeros((1, 4, 13, 13), np.float32)
         bearing.add_scores(term(r=r.transpose(1, 2).numpy()), scores)
         # Five products of numbers to 2^4, in float32.

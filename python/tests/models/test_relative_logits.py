@@ -37,19 +37,31 @@ SIZES: dict[str, Any] = dict(
 )
 
 
+# The class of a model's config, and its attention: within a window, and full.
+MODELS: dict[str, tuple[Any, Any, Any]] = {
+    "inkling": (transformers.InklingTextConfig, first.InklingAttention, first.InklingAttention),
+    "inkling2": (transformers.Inkling2TextConfig, second.Inkling2SlidingAttention, second.Inkling2FullAttention),
+}
+
+
 def layer(model: str, index: int) -> tuple[Any, torch.nn.Module]:
     """bearing's layer, and the model's attention with numbers of some size."""
     torch.manual_seed(5)
-    if model == "inkling":
-        config = transformers.InklingTextConfig(**SIZES)
-        module: torch.nn.Module = first.InklingAttention(config, index)
-    else:
-        config = transformers.Inkling2TextConfig(**SIZES, rel_l2_clip_threshold=1.5)
-        module = (second.Inkling2FullAttention if index == FULL else second.Inkling2SlidingAttention)(config, index)
+    made, sliding, full = MODELS[model]
+    config = made(**SIZES, **({} if model == "inkling" else {"rel_l2_clip_threshold": 1.5}))
+    module: torch.nn.Module = (full if index == FULL else sliding)(config, index)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
     config._attn_implementation = "seen"
     return bearing.read_hf_config(config).layers[index], module.double()
+
+
+def numbers(module: Any) -> list[torch.nn.Parameter]:
+    """The rows of distances, transposed, the projection to r and, if r is clipped, its scale."""
+    if isinstance(module, first.InklingAttention):
+        return [module.rel_logits_proj.proj, module.r_proj.weight]
+    bias = module.relative_position_bias
+    return [bias.proj, bias.linear.weight, bias.norm.scale]
 
 
 def run(module: torch.nn.Module, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -63,16 +75,15 @@ def run(module: torch.nn.Module, x: Tensor, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS._global_mapping, "seen", attend)
     # Their code computes in float32 here and there; in float64 nothing is rounded on the way.
     monkeypatch.setattr(torch.Tensor, "float", lambda self: self.double())
-    at = torch.arange(TIME)[None]
-    more = (
-        {"key_hidden_states": x, "value_hidden_states": x} if isinstance(module, second.Inkling2FullAttention) else {}
-    )
-    module(x, attention_mask=None, position_ids=at, **more)
+    at = torch.arange(TIME)
+    more = {"key_hidden_states": x, "value_hidden_states": x, "relative_distance": at[:, None] - at}
+    more = {} if isinstance(module, first.InklingAttention) else more
+    module(x, attention_mask=None, position_ids=at[None], **more)
     return seen
 
 
 @pytest.mark.parametrize("index", [SLIDING, FULL])
-@pytest.mark.parametrize("model", ["inkling", "inkling2"])
+@pytest.mark.parametrize("model", MODELS)
 def test_bias_and_gradients_are_the_models_own(model: str, index: int, monkeypatch: pytest.MonkeyPatch) -> None:
     read, module = layer(model, index)
     spec = read.encoding
@@ -84,24 +95,21 @@ def test_bias_and_gradients_are_the_models_own(model: str, index: int, monkeypat
     x = torch.randn(2, TIME, HIDDEN, dtype=torch.float64)
     theirs = run(module, x, monkeypatch)["position_bias"]
     ours = bt.RelativeLogits(spec, heads=4, d_model=HIDDEN, rank=RANK).double()
+    parts = [ours.table, ours.project.weight, *([] if ours.scale is None else [ours.scale])]
+    proj, *others = their_parts = numbers(module)
     with torch.no_grad():
-        ours.table.copy_(module.rel_logits_proj.proj.T)
-        ours.project.weight.copy_(module.r_proj.weight)
-        if ours.scale is not None:
-            ours.scale.copy_(module.rel_l2_clip.scale)
+        for part, own in zip(parts, (proj.T, *others), strict=True):
+            part.copy_(own)
     got = bt.add_scores(ours.encoding(x), torch.zeros_like(theirs))
     torch.testing.assert_close(got, theirs, rtol=0, atol=1e-12)
     if spec.clip is not None:  # some are clipped, some are not
-        r = (x @ module.r_proj.weight.T).unflatten(-1, (4, RANK)) * module.rel_l2_clip.scale
+        project, scale = others
+        r = (x @ project.T).unflatten(-1, (4, RANK)) * scale
         assert 0.1 < (r.norm(dim=-1) > spec.clip).double().mean() < 0.9
 
     weights = torch.randn_like(theirs)
-    their_parts = [module.rel_logits_proj.proj, module.r_proj.weight]
-    our_parts = [ours.table, ours.project.weight]
-    if ours.scale is not None:
-        their_parts, our_parts = [*their_parts, module.rel_l2_clip.scale], [*our_parts, ours.scale]
     expected = torch.autograd.grad((theirs * weights).sum(), their_parts)
-    found = torch.autograd.grad((got * weights).sum(), our_parts)
+    found = torch.autograd.grad((got * weights).sum(), parts)
     for a, b in zip(found, (expected[0].T, *expected[1:]), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
@@ -134,11 +142,13 @@ def test_attention_is_inklings(index: int, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_queries_grow_by_the_temperature_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    for model in ("inkling", "inkling2"):
+    for model in MODELS:
         read, module = layer(model, FULL)
         x = torch.randn(1, TIME, HIDDEN, dtype=torch.float64)
         grown = run(module, x, monkeypatch)["q"]
-        module.config.log_scaling_n_floor = 10**6
+        for one in (module.config, *module.modules()):
+            if hasattr(one, "log_scaling_n_floor"):
+                one.log_scaling_n_floor = 10**6
         plain = run(module, x, monkeypatch)["q"]
         turned, _ = bt.TemperatureRows(read.temperature)(plain, plain)
         torch.testing.assert_close(turned, grown, rtol=0, atol=1e-12)
