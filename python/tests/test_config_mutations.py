@@ -8,7 +8,7 @@ that it does not give for the plain file.
 from __future__ import annotations
 
 import copy
-import importlib
+import importlib.util
 import inspect
 import os
 import re
@@ -23,6 +23,7 @@ import pytest
 import torch
 import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 FAMILIES = re.findall(
     r'^    \{"([^"]+)", (?:half|interleaved),',
@@ -56,6 +57,7 @@ for latent in (
     "glm_moe_dsa",
     "mistral4",
     "youtu",
+    "sarvam_mla",
 ):
     SHAPES[latent] = SHAPES["minicpm3"]
 LAYERED = (
@@ -172,7 +174,10 @@ def mutated(name: str, mutation: dict) -> dict:
 
 
 def rotary_class(config: transformers.PreTrainedConfig) -> type:
-    module = importlib.import_module(type(config).__module__.replace("configuration", "modeling"))
+    home = type(config).__module__.replace("configuration", "modeling")
+    if importlib.util.find_spec(home) is None:  # a type that has the code of another
+        home = MODEL_MAPPING[type(config)].__module__
+    module = importlib.import_module(home)
     others = ("Vision", "Audio", "DiT", "Talker", "Code2Wav")
     found = [
         value
