@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.inkling import modeling_inkling as first
 from transformers.models.inkling2 import modeling_inkling2 as second
+from transformers.models.inkling2_loop import modeling_inkling2_loop as loop
 
 transformers.logging.set_verbosity_error()
 
@@ -41,6 +42,11 @@ SIZES: dict[str, Any] = dict(
 MODELS: dict[str, tuple[Any, Any, Any]] = {
     "inkling": (transformers.InklingTextConfig, first.InklingAttention, first.InklingAttention),
     "inkling2": (transformers.Inkling2TextConfig, second.Inkling2SlidingAttention, second.Inkling2FullAttention),
+    "inkling2_loop": (
+        transformers.Inkling2LoopTextConfig,
+        loop.Inkling2LoopSlidingAttention,
+        loop.Inkling2LoopFullAttention,
+    ),
 }
 
 
