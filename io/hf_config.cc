@@ -18,7 +18,8 @@ Config make_config(const hf::Part& part) {
   Config config{.file = part.file,
                 .family = family != nullptr ? *family : Family{.model_type = {}, .pairing = Pairing::half},
                 .known = family != nullptr,
-                .model_type = part.model_type};
+                .model_type = part.model_type,
+                .part = part.name};
   return config;
 }
 
@@ -118,10 +119,21 @@ Model read_tower(const hf::Part& part) {
   return model;
 }
 
+/// What bearing says of a file has its model_type too, but its numbers elsewhere.
+void refuse_own_words(const Object& file) {
+  const rapidjson::Value *schema = file.find("schema"), *layers = file.find("layers");
+  const bool printed = schema != nullptr && schema->IsString() && file.text("schema")->starts_with("bearing.");
+  const bool model = layers != nullptr && layers->IsArray() && file.has("towers") && file.has("warnings");
+  if (!printed && !model) return;
+  file.notes().fail(file.pointer(), std::string("must be a model's own config.json, got what bearing says of one: ") +
+                                        (printed ? "the output of a command" : "Model.to_dict()"));
+}
+
 Model read_model(const std::string& text, const std::string& name) {
   json::Notes notes(name);
   const json::Document document(text, notes);
   const Object file(document.root(), "", notes);
+  refuse_own_words(file);
   Model model;
   if (dialects::read(file, model)) {
     model.file = name;

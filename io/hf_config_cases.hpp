@@ -115,6 +115,7 @@ inline std::string described(const LayerGroup& group) {
   if (!group.layer.part.empty()) text += group.layer.part + ' ';
   text += group.layer.type;
   if (group.layer.window > 0) text += '@' + std::to_string(group.layer.window);
+  if (group.layer.window_after > 0) text += '+' + std::to_string(group.layer.window_after);
   return text + ' ' + spec_text(group.layer.encoding);
 }
 

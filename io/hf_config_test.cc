@@ -293,13 +293,24 @@ TEST(HfConfig, ALocalBaseOfNullIsTheGlobalOne) {
         "num_attention_heads": 4, "local_attention": 8, "global_rope_theta": 300)" +
                                      keys + "}"));
   };
-  const std::string global = "1 full_attention half 300 16/16 default | 1 sliding_attention@8 half ";
+  const std::string global = "1 full_attention half 300 16/16 default | 1 sliding_attention@5+4 half ";
   EXPECT_EQ(bases(""), global + "10000 16/16 default");
   EXPECT_EQ(bases(", \"local_rope_theta\": 200"), global + "200 16/16 default");
   EXPECT_EQ(bases(", \"local_rope_theta\": null"), global + "300 16/16 default");
 }
 
+TEST(HfConfig, WhatBearingSaysOfAFileIsNone) {
+  const std::string must = "must be a model's own config.json, got what bearing says of one: ";
+  EXPECT_NE(
+      error_of(R"({"schema": "bearing.config/2", "model_type": "llama", "groups": []})").find(must + "the output"),
+      std::string::npos);
+  EXPECT_NE(error_of(R"({"model_type": "llama", "layers": [{}], "towers": [], "warnings": []})").find(must + "Model"),
+            std::string::npos);
+}
+
 TEST(HfConfig, WhatTheFileCannotTellIsSaid) {
+  EXPECT_TRUE(warns(read_hf_config(corpus / "valid/bert_relative_key_query.json"), "/position_embedding_type",
+                    "does not read it: it has no relative keys"));
   EXPECT_TRUE(warns(read_hf_config(corpus / "valid/glm4_9b_chat_1m.json"), "/rope_ratio", "divide the positions"));
   const Model model = parse_hf_config(R"({"model_type": "nanochat", "hidden_size": 64, "num_attention_heads": 4})");
   EXPECT_TRUE(warns(model, "/model_type", "turns by the negative angle"));

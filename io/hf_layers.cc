@@ -262,6 +262,7 @@ std::vector<Layer> read_layers(Config& config) {
     const std::string& type = config.types[at_layer];
     Layer layer{
         .encoding = NoPosition{}, .type = type, .window = own[at_layer].window.value_or(window_of(config, type))};
+    see_as_its_code_does(config, layer);
     if (const Rotation* turned = ropes.of_layer[at_layer]) {
       const auto two_angles = with_two_angles(config, turned->rope);
       if (two_angles) layer.encoding = *two_angles;

@@ -2,6 +2,7 @@
 
 #include <bearing/io.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include "hf_config_cases.hpp"
@@ -31,7 +32,7 @@ std::string refusal(const std::string& keys) { return error_of("{\"num_attention
 
 TEST(HfNewerFamilies, TurnNeighboursWhereTheirCodeDoes) {
   EXPECT_EQ(told("openai_privacy_filter", R"("head_dim": 16, "sliding_window": 8)"),
-            "8 sliding_attention@8 interleaved 150000 16/16 yarn");
+            "8 sliding_attention@9+8 interleaved 150000 16/16 yarn");
   EXPECT_EQ(told("blt_local_decoder"), "8 full_attention interleaved 500000 16/16 default");
   EXPECT_EQ(told("pe_audio_encoder"), "8 full_attention interleaved 20000 16/16 default");
   EXPECT_EQ(told("moonshine_streaming", R"("head_dim": 40)"), "8 full_attention interleaved 10000 32/40 default");
@@ -76,6 +77,49 @@ TEST(HfNewerFamilies, DoryCountsAttentionAndFeedForwardAsLayers) {
                   .find(by_turns),
               std::string::npos);
   }
+}
+
+std::pair<Index, Index> window_of(const std::string& type, const std::string& keys) {
+  const Model model = small(type, keys);
+  const auto at = std::find_if(model.layers.begin(), model.layers.end(), [](const Layer& l) { return l.window > 0; });
+  return {at->window, at->window_after};
+}
+
+TEST(HfWindows, AreThoseOfTheMasksOfTheirCode) {
+  using Window = std::pair<Index, Index>;
+  const std::string nine = R"("sliding_window": 9)";
+  EXPECT_EQ(window_of("gemma2", nine), Window(9, 0));
+  for (const char* type : {"embedding_gemma2_text", "neomme", "openai_privacy_filter", "ultrabert"}) {
+    EXPECT_EQ(window_of(type, nine), Window(10, 9)) << type;
+  }
+  for (const char* number : {"128", "129"}) {
+    EXPECT_EQ(window_of("modernbert", std::string(R"("local_attention": )") + number), Window(65, 64));
+    EXPECT_EQ(window_of("modernbert-decoder", std::string(R"("local_attention": )") + number), Window(64, 0));
+  }
+  EXPECT_EQ(window_of("t5gemma2_text", nine), Window(5, 4));
+  EXPECT_EQ(window_of("t5gemma2_text", R"("sliding_window": 8)"), Window(4, 4));
+  EXPECT_EQ(window_of("gemma3_text", nine + R"(, "use_bidirectional_attention": true)"), Window(5, 4));
+  EXPECT_EQ(window_of("gemma3_text", nine + R"(, "use_bidirectional_attention": false)"), Window(9, 0));
+  EXPECT_EQ(window_of("gemma4_text", nine + R"(, "use_bidirectional_attention": "all")"), Window(6, 5));
+  EXPECT_EQ(window_of("gemma4_text", nine + R"(, "use_bidirectional_attention": "vision")"), Window(9, 0));
+}
+
+TEST(HfWindows, OfLongT5LookBothWays) {
+  const Model model = parse_hf_config(R"({"model_type": "longt5", "num_layers": 1, "local_radius": 31})");
+  EXPECT_EQ(model.layers[0].window, 32);
+  EXPECT_EQ(model.layers[0].window_after, 31);
+}
+
+TEST(HfWindows, OfT5GemmaLookBothWaysInTheEncoderAlone) {
+  const std::string part = R"({"sliding_window": 9, "num_hidden_layers": 2})";
+  const Model model =
+      parse_hf_config(R"({"model_type": "t5gemma", "encoder": )" + part + R"(, "decoder": )" + part + "}");
+  ASSERT_EQ(model.towers.size(), 1u);
+  EXPECT_EQ(model.towers[0].part, "encoder");
+  EXPECT_EQ(model.layers[0].window, 9);
+  EXPECT_EQ(model.layers[0].window_after, 0);
+  EXPECT_EQ(model.towers[0].layers[0].window, 10);
+  EXPECT_EQ(model.towers[0].layers[0].window_after, 9);
 }
 
 TEST(HfNewerFamilies, LaraTurnsInItsSlidingLayersAlone) {
@@ -180,16 +224,16 @@ TEST(HfNewerFamilies, ParametersPerLayerTypeAreTheClassOwnWhereTheFileHasNone) {
   EXPECT_EQ(told("laguna", R"("head_dim": 16)"), "8 full_attention half 500000 8/16 default");
   EXPECT_EQ(told("zaya", R"("head_dim": 16)"), "8 hybrid half 5000000 8/16 default");
   EXPECT_EQ(told("ultrabert", R"("num_hidden_layers": 3)"),
-            "2 sliding_attention@128 half 10000 16/16 default | 1 full_attention half 2560000 16/16 default");
+            "2 sliding_attention@129+128 half 10000 16/16 default | 1 full_attention half 2560000 16/16 default");
   EXPECT_EQ(told("embedding_gemma2_text", R"("num_hidden_layers": 2, "head_dim": 16)"),
-            "1 sliding_attention@512 half 10000 16/16 default | 1 full_attention half 1000000 512/512 default");
+            "1 sliding_attention@513+512 half 10000 16/16 default | 1 full_attention half 1000000 512/512 default");
 }
 
 TEST(HfNewerFamilies, PairsOfNeommeTurnByRowAndColumnInTurn) {
   const Model model = small("neomme", R"("num_hidden_layers": 3)");
   EXPECT_EQ(described(model),
-            "1 sliding_attention@256 half 10000 16/16 default axes 8 | "
-            "1 sliding_attention@1024 half 10000 16/16 default axes 8 | "
+            "1 sliding_attention@257+256 half 10000 16/16 default axes 8 | "
+            "1 sliding_attention@1025+1024 half 10000 16/16 default axes 8 | "
             "1 full_attention half 1000000 4/16 default axes 2");
   EXPECT_EQ(first_rope(model).axes, RopeAxes::listed({0, 1, 0, 1, 0, 1, 0, 1}));
 }
@@ -376,7 +420,8 @@ TEST(HfPerLayer, WhatIsNotReadForSingleLayersIsRefused) {
     EXPECT_NE(error.find(std::string("/per_layer_config/1/") + key), std::string::npos) << error;
   }
   const Model model = small("neomme", R"("num_hidden_layers": 1, "per_layer_config": {"0": {"sliding_window": 77}})");
-  EXPECT_EQ(model.layers[0].window, 77);
+  EXPECT_EQ(model.layers[0].window, 78);
+  EXPECT_EQ(model.layers[0].window_after, 77);
 }
 
 }  // namespace

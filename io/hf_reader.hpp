@@ -34,6 +34,7 @@ struct Config {
   Family family;
   bool known = true;  ///< model_type is in the table
   std::string model_type;
+  std::string part = {};  ///< of a composite: "encoder", …
 
   Index heads = 0, kv_heads = 0, head_dim = 0, layers = 0;
   Index rotary_dim = 0;  ///< of latent attention (MLA), else 0
@@ -150,6 +151,9 @@ RopeScaling read_scaling(const Config& config, const Parameters& parameters, Ind
 
 /// RoPE's axes: M-RoPE's sections (hf_sections.cc).
 RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rotary_dim);
+
+/// A layer's window, which is the file's number of tokens, as the model's code counts it (hf_windows.cc).
+void see_as_its_code_does(const Config& config, Layer& layer);
 
 /// All layers: type, window and encoding. Fills config.types and config.kinds.
 std::vector<Layer> read_layers(Config& config);

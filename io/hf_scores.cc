@@ -83,7 +83,8 @@ void read_t5(const Config& config, Model& model) {
     const std::string type = file.text("encoder_attention_type").value_or("local");
     for (Layer& layer : model.layers) {
       layer.type = type + "_attention";
-      layer.window = file.integer("local_radius", 1, most_positions).value_or(127);
+      layer.window_after = file.integer("local_radius", 1, most_positions).value_or(127);
+      layer.window = layer.window_after + 1;
     }
     if (type != "local") file.warn("encoder_attention_type", "the table for global tokens is not read");
   }
@@ -104,6 +105,10 @@ bool read_bert_relative(const Config& config, Model& model) {
   BertRelative bert{.max_position_embeddings = plain_size(file, {"max_position_embeddings"}, 512)};
   if (type == "relative_key_query") bert.position_embedding_type = BertRelativeType::relative_key_query;
   all_layers(model, layers_of(file, 12), bert);
+  file.warn("position_embedding_type",
+            "counts, as in transformers 4.57.1, but the code of " + config.model_type +
+                " in 5.24.0 does not read it: it has no relative keys, and adds a learned table to the input",
+            json::Weight::grave);
   return true;
 }
 

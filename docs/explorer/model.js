@@ -35,9 +35,15 @@ function ropeFacts(rope) {
     ["softmax factor", rope.softmax_factor === 1 ? "" : general(rope.softmax_factor, 6)]];
 }
 
+function windowText(group) {
+  if (group.window === 0) return "";
+  return group.windowAfter === 0 ? `, window ${grouped(group.window)}`
+    : `, window of ${grouped(group.window - 1)} tokens before and ${grouped(group.windowAfter)} after`;
+}
+
 function groupOf(group) {
   const title = `${group.part ? group.part + " " : ""}layer${group.layers.length === 1 ? "" : "s"} ${ranges(group.layers)}: ${group.encoding}`;
-  const attention = group.type.replace(/_/g, " ") + (group.window > 0 ? `, window ${grouped(group.window)}` : "");
+  const attention = group.type.replace(/_/g, " ") + windowText(group);
   return make("section", {}, make("h3", {}, title), facts([["attention", attention], ...(group.rope ? ropeFacts(group.rope) : [])]));
 }
 

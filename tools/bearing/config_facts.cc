@@ -103,12 +103,18 @@ void add_regions(std::vector<Fact>& facts, const ModelRegions& regions, Index se
                             (seq_len > 0 ? ": " + factor_text(regions.softmax_factor(seq_len)) : "")});
 }
 
+std::string window_text(const Layer& layer) {
+  if (layer.window == 0) return "";
+  if (layer.window_after == 0) return fmt::format(", window {}", grouped(layer.window));
+  return fmt::format(", window of {} tokens before and {} after", grouped(layer.window - 1),
+                     grouped(layer.window_after));
+}
+
 /// The file's word. Linear attention has no softmax, and is one still.
 std::string attention_text(const Layer& layer) {
   const std::string type = printable(layer.type);
   const bool none = !layer.attends() && layer.type != "linear_attention";
-  return (none ? "no attention (" + type + ")" : type) +
-         (layer.window > 0 ? fmt::format(", window {}", grouped(layer.window)) : "");
+  return (none ? "no attention (" + type + ")" : type) + window_text(layer);
 }
 
 /// Why a layer has no encoding.

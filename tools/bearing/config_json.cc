@@ -112,6 +112,7 @@ void write_group(JsonWriter& json, const GroupReport& group) {
   json.member("part", std::string_view(layer.part));
   json.member("type", std::string_view(layer.type));
   json.member("window", layer.window);
+  json.member("window_after", layer.window_after);
   json.member("encoding", std::string_view(encoding_name(layer.encoding)));
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) write_rope(json, *rope, group);
   write_members(json, record_of(layer.encoding));

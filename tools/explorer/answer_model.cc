@@ -59,6 +59,7 @@ void write_groups(PageJson& to, const Model& model) {
     to.member("encoding", encoding_name(group.layer.encoding));
     to.member("type", group.layer.type);
     to.member("window", group.layer.window);
+    to.member("windowAfter", group.layer.window_after);
     to.member("part", group.layer.part);
     if (const Rope* rope = std::get_if<Rope>(&group.layer.encoding)) write_rope(to, *rope, model);
     to.end_object();
