@@ -119,9 +119,13 @@ constexpr TableName rows[] = {
     {"wavlm", "GatedT5Bias", "", "encoder.layers.*.attention.rel_attn_embed.weight", "table"},
     // The projection is [rank, extent], and the learned scale of what is projected stands for `r` (Inkling 2).
     {"inkling_text inkling2_text inkling2_loop_text", "RelativeLogitsTerm", "",
-     "layers.*.self_attn.rel_logits_proj.proj layers.*.attn.rel_logits_proj.proj", "table", Arranged::transposed},
+     "layers.*.self_attn.rel_logits_proj.proj layers.*.attn.rel_logits_proj.proj "
+     "layers.*.self_attn.relative_position_bias.proj",
+     "table", Arranged::transposed},
     {"inkling2_text inkling2_loop_text", "RelativeLogitsTerm", "",
-     "layers.*.self_attn.rel_l2_clip.scale layers.*.attn.rel_l2_clip.scale", "r"},
+     "layers.*.self_attn.rel_l2_clip.scale layers.*.attn.rel_l2_clip.scale "
+     "layers.*.self_attn.relative_position_bias.norm.scale",
+     "r"},
     // The names of transformers 4, which had this model. Without untie_r all layers share the two vectors.
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_net.weight", "w_r"},
     {"transfo-xl", "TransformerXLTerm", "", "layers.*.dec_attn.r_w_bias | r_w_bias", "u"},

@@ -26,11 +26,12 @@ def temperature(config: Any, count: int) -> torch.Tensor:
     )
 
 
-@pytest.mark.parametrize("second", [False, True])
-def test_inklings_profiles_wait_for_what_a_call_mixes(tmp_path: Path, second: bool) -> None:
+@pytest.mark.parametrize(("second", "original_names"), [(False, True), (True, True), (True, False)])
+def test_inklings_profiles_wait_for_what_a_call_mixes(tmp_path: Path, second: bool, original_names: bool) -> None:
     if second:
         config = tf.Inkling2TextConfig(**INKLING, rel_l2_clip_threshold=1.5, unpadded_vocab_size=32)
         model = save(tmp_path, tf.Inkling2ForCausalLM, config)
+        model.save_pretrained(tmp_path, save_original_format=original_names)
     else:
         config = tf.InklingTextConfig(**INKLING, intermediate_size=8, mlp_layer_types=["dense", "dense"])
         model = save(tmp_path, tf.InklingForCausalLM, config)
