@@ -85,6 +85,19 @@ std::pair<Index, Index> window_of(const std::string& type, const std::string& ke
   return {at->window, at->window_after};
 }
 
+TEST(HfNewerFamilies, ARampThatIsNotRoundedIsReadByTheirCodeBesideLayerTypesAlone) {
+  const std::string yarn =
+      R"("rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 128, "rope_theta": 300)";
+  const std::string sliding = R"("sliding_attention": {"rope_type": "default", "rope_theta": 200})";
+  const auto warned = [&](const std::string& type, const std::string& parameters) {
+    return warns(small(type, R"("max_position_embeddings": 512, "rope_parameters": {)" + parameters + "}"),
+                 "/rope_parameters/full_attention/truncate", "reads it only beside the dictionaries of layer types");
+  };
+  EXPECT_TRUE(warned("gemma3_text", sliding + R"(, "full_attention": {"truncate": false, )" + yarn + "}"));
+  EXPECT_FALSE(warned("gemma3_text", sliding + R"(, "full_attention": {"truncate": true, )" + yarn + "}"));
+  EXPECT_FALSE(warned("llama", R"("truncate": false, )" + yarn));
+}
+
 TEST(HfWindows, AreThoseOfTheMasksOfTheirCode) {
   using Window = std::pair<Index, Index>;
   const std::string nine = R"("sliding_window": 9)";

@@ -199,6 +199,19 @@ RopeScaling read_deepseek_yarn(const Reader& reader) {
   return yarn;
 }
 
+/// transformers looks for this key beside the dictionaries of layer types, and for all others inside of them.
+void compare_truncation(const Reader& reader) {
+  const Object* part = reader.parameters().with("truncate");
+  if (part == nullptr || !reader.config().states_its_code()) return;
+  const std::string home = part->pointer();
+  if (home.ends_with("/rope_parameters") || home.ends_with("/rope_scaling")) return;
+  part->warn("truncate",
+             "false counts, but " + reader.config().code() +
+                 " reads it only beside the dictionaries of layer types, and "
+                 "rounds the ends of the ramp to whole pairs",
+             json::Weight::grave);
+}
+
 RopeScaling read_yarn(const Reader& reader, double slope) {
   YarnScaling yarn;
   yarn.trained_length = reader.trained_length();
@@ -214,6 +227,7 @@ RopeScaling read_yarn(const Reader& reader, double slope) {
         "must be at least beta_slow = " + json::shortest(yarn.beta_slow) + ", got " + json::shortest(yarn.beta_fast));
   }
   yarn.truncate = reader.flag("truncate").value_or(true);
+  if (!yarn.truncate) compare_truncation(reader);
   yarn.attention_factor = reader.number("attention_factor", {1e-6, 1e6});
   yarn.mscale = reader.number("mscale", {0, 100});
   yarn.mscale_all_dim = reader.number("mscale_all_dim", {0, 100});
