@@ -50,7 +50,8 @@ class Writer {
     put_whole("block_count", std::ssize(model_.layers));
     if (model_.context_length > 0) put_whole("context_length", model_.context_length);
     put_whole("attention.head_count", model_.heads);
-    put_whole("attention.head_count_kv", model_.kv_heads);
+    // Latent attention: all heads share the compressed keys.
+    put_whole("attention.head_count_kv", row_.is(gguf::scores_scaled) ? 1 : model_.kv_heads);
     write_sliding();
     if (const std::string why = difference(); !why.empty()) {
       if (row_.sliding.when == gguf::Slides::never) fail(why);

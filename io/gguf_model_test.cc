@@ -60,6 +60,22 @@ TEST(GgufModel, OfLlamaTurnsNeighboursAndSaysSo) {
   EXPECT_EQ(back.kv_heads, 8);
 }
 
+TEST(GgufModel, OfLatentAttentionHasTheHeadsWidthAndOneKeyHead) {
+  for (const std::string name : {"deepseek_v2_lite.json", "deepseek_v3.json"}) {
+    const Model model = corpus_model(name);
+    ASSERT_EQ(refusal(model), "") << name;
+    const GgufModel written = gguf_model(model);
+    EXPECT_EQ(written.architecture, "deepseek2");
+    const std::string text = to_text(written.part);
+    EXPECT_NE(text.find("deepseek2.attention.key_length_mla u32 192\n"), std::string::npos) << text;
+    EXPECT_NE(text.find("deepseek2.attention.head_count_kv u32 1\n"), std::string::npos) << text;
+    const Rope read = std::get<Rope>(parse_gguf(gguf_bytes(written)).layers[0].encoding);
+    EXPECT_EQ(read.head_dim, 192);
+    EXPECT_EQ(read.rotary_dim, 64);
+    EXPECT_EQ(read.part, RotaryPart::last());
+  }
+}
+
 TEST(GgufModel, RefusesWhatLlamaCppComputesInAnotherWay) {
   const Model llama = corpus_model("llama3_1_8b.json");
   EXPECT_NE(refusal(llama, "gguf").find("architecture: must be one that llama.cpp has, got \"gguf\""),

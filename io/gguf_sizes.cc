@@ -62,22 +62,26 @@ Index head_dim_of(const Metadata& data, Index width, Index heads) {
   return width / heads;
 }
 
-/// Latent attention: the file's key_length is that of the compressed keys, which all heads share.
-void read_head_dims(File& file) {
+/// Latent attention: key_length_mla, as the file's key_length is that of the compressed keys, which all heads share.
+Index read_head_dim(const File& file) {
   const Metadata& data = file.data;
   const Index width = data.integer("embedding_length", 1, most_heads * most_head_dim).value_or(0);
   const auto given = data.integer("attention.key_length", 2, most_head_dim);
+  const auto latent = file.is(last_part) ? data.integer("attention.key_length_mla", 2, most_head_dim) : std::nullopt;
+  if (latent) return *latent;
+  if (given) return *given;
   const Index heads = file.heads.front();
-  if (!given && heads == 0) data.fail("attention.key_length", "must be there if the first layer has no heads");
-  if (!given && width == 0) data.fail("embedding_length", "must be there if attention.key_length is not");
-  file.head_dim = given ? *given : head_dim_of(data, width, heads);
+  if (heads == 0) data.fail("attention.key_length", "must be there if the first layer has no heads");
+  if (width == 0) data.fail("embedding_length", "must be there if attention.key_length is not");
+  return head_dim_of(data, width, heads);
+}
+
+void read_head_dims(File& file) {
+  const Metadata& data = file.data;
+  file.head_dim = read_head_dim(file);
   const auto turned = data.integer("rope.dimension_count", 2, most_head_dim);
+  if (file.is(last_part) && !turned) data.fail("rope.dimension_count", "must be there: a part of the head turns");
   file.turned = turned.value_or(file.head_dim);
-  if (file.is(last_part)) {
-    const auto whole = data.integer("attention.key_length_mla", 2, most_head_dim);
-    file.head_dim = whole.value_or(file.head_dim);
-    if (!turned) data.fail("rope.dimension_count", "must be there: a part of the head turns");
-  }
   file.sliding_head_dim = file.head_dim;
   file.sliding_turned = file.turned;
   if (file.is(half_count)) file.turned /= 2;

@@ -142,6 +142,7 @@ TEST(Gguf, DeepseekScalesScoresByTheSquareOfItsMagnitude) {
   const Model model = read(file.f32("rope.scaling.yarn_log_multiplier", 0.1F));
   EXPECT_EQ(rope(model).head_dim, 192);
   EXPECT_EQ(rope(model).part, RotaryPart::last());
+  EXPECT_EQ(rope(read(File(file).without("attention.key_length"))).head_dim, 192) << "that of the compressed keys";
   const double m = 0.1 * std::log(40) + 1;
   EXPECT_NEAR(resolve(rope(model)).softmax_scale_factor, m * m, 1e-12);
   EXPECT_NEAR(resolve(rope(model)).attention_factor, 1, 1e-12);
