@@ -136,6 +136,25 @@ TEST(Gguf, KeysOfARampThatAreNotReadAreNamed) {
   EXPECT_EQ(std::get<YarnScaling>(rope(mistral).scaling).beta_fast, 4);
 }
 
+TEST(Gguf, AWindowThatTheCodeDoesNotReadIsSaid) {
+  const std::string_view key = "attention.sliding_window";
+  for (const std::string name : {"llama", "qwen2", "qwen3"}) {
+    const std::string full = name + '.' + std::string(key);
+    const File file = File::of(name).f32("rope.freq_base", 1e6F);
+    const Model model = read(File(file).u32(key, 1024));
+    EXPECT_TRUE(warns(model, full, "not used: llama.cpp's code for " + name + " attends without a window"));
+    EXPECT_EQ(model.layers[0].window, 0);
+    EXPECT_TRUE(warns(read(File(file).list(key, {512, 1024})), full, "not used"));
+    EXPECT_FALSE(warns(read(File(file).u32(key, 0)), full, ""));
+    EXPECT_FALSE(warns(read(File(file).u32(key, 4096)), full, "")) << "hides nothing in a context of 4096";
+  }
+  EXPECT_FALSE(warns(read(File::of("gemma2").u32(key, 1024)), "gemma2.attention.sliding_window", ""));
+  File four = File::of("exaone4", 4).u32(key, 1024);
+  EXPECT_TRUE(warns(read(four), "exaone4.attention.sliding_window", "without a window"));
+  File fixed = File::of("smallthinker").u32(key, 1024).u32("context_length", 8192);
+  EXPECT_TRUE(warns(read(fixed), "smallthinker.attention.sliding_window", "takes 4096"));
+}
+
 TEST(Gguf, DeepseekScalesScoresByTheSquareOfItsMagnitude) {
   File file = yarn(File::of("deepseek2"), 40);
   file.u32("attention.key_length", 576).u32("attention.key_length_mla", 192).u32("rope.dimension_count", 64);

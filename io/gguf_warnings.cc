@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "gguf_reader.hpp"
@@ -103,6 +104,19 @@ void about_unread(const File& file) {
   }
 }
 
+/// A window that the file has and llama.cpp's code does not.
+void about_window(const File& file) {
+  const Metadata& data = file.data;
+  constexpr std::string_view key = "attention.sliding_window";
+  if (!data.has(key)) return;
+  constexpr Index any = std::numeric_limits<Index>::max();
+  const Index given = data.is_array(key) ? 1 : *data.integer(key, -any, any);
+  const bool hides = given > 0 && (file.context == 0 || given < file.context);
+  if (!hides || given == file.window) return;
+  data.warn(key, "not used: " + code_of(file) +
+                     (file.slides() ? " takes " + std::to_string(file.window) : " attends without a window"));
+}
+
 void about_sections(const File& file, const Model& model) {
   const Metadata& data = file.data;
   constexpr std::string_view key = "rope.dimension_sections";
@@ -154,6 +168,7 @@ void about_architecture(const File& file) {
 
 void warn(const File& file, const Model& model) {
   about_unread(file);
+  about_window(file);
   about_switch(file);
   if (rotates(model)) {
     about_base(file);
