@@ -136,6 +136,20 @@ TEST(Gguf, KeysOfARampThatAreNotReadAreNamed) {
   EXPECT_EQ(std::get<YarnScaling>(rope(mistral).scaling).beta_fast, 4);
 }
 
+TEST(Gguf, AModelsFileIsReadByItsFirstBytes) {
+  const auto corpus = test::source / "tests/corpus";
+  const std::string file = (corpus / "gguf/valid/llama3.gguf").string();
+  EXPECT_EQ(read_model_file(file).layers, read_gguf(file).layers);
+  const std::string config = (test::corpus / "valid/llama3_1_8b.json").string();
+  EXPECT_EQ(read_model_file(config).layers, read_hf_config(config).layers);
+  try {
+    read_hf_config(file);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.what(), file + ": must be a config.json, got a GGUF file, which read_gguf() reads");
+  }
+}
+
 TEST(Gguf, AWindowThatTheCodeDoesNotReadIsSaid) {
   const std::string_view key = "attention.sliding_window";
   for (const std::string name : {"llama", "qwen2", "qwen3"}) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bearing/gguf.hpp>
 #include <map>
 #include <tuple>
 
@@ -158,7 +159,10 @@ Model read_model(const std::string& text, const std::string& name) {
 
 }  // namespace
 
-Model read_hf_config(const std::string& path) { return read_model(json::read_text(path), path); }
+Model read_hf_config(const std::string& path) {
+  if (is_gguf_file(path)) throw ConfigError(path + ": must be a config.json, got a GGUF file, which read_gguf() reads");
+  return read_model(json::read_text(path), path);
+}
 
 Model parse_hf_config(std::string_view text, const std::string& name) { return read_model(std::string(text), name); }
 

@@ -1,13 +1,9 @@
 #include "say_model.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <bearing/io.hpp>
+#include <bearing/gguf.hpp>
 #include <charconv>
 #include <variant>
-
-#include "posix.hpp"
 
 namespace bearing::say {
 namespace {
@@ -31,13 +27,6 @@ struct Place {
     return place.file = file, place;
   }
 };
-
-Model model_of(const std::string& file) {
-  const posix::KeepErrno keep;
-  struct stat status {};
-  const bool folder = ::stat(file.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-  return read_hf_config(folder ? file + (file.ends_with('/') ? "" : "/") + "config.json" : file);
-}
 
 Sizes sizes_of(const Model& model) {
   return {.heads = model.heads,
@@ -211,7 +200,7 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
 
 std::vector<Said> said_by_model(const std::string& text) {
   const Place place(text);
-  return said_at(place, model_of(place.file), text);
+  return said_at(place, read_model_file(place.file), text);
 }
 
 }  // namespace bearing::say

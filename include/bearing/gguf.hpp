@@ -34,6 +34,12 @@ BEARING_EXPORT Model read_gguf(const std::string& path);
 /// The same from bytes in memory; `name` stands for the file in messages.
 BEARING_EXPORT Model parse_gguf(std::string_view bytes, const std::string& name = "model.gguf");
 
+/// Reads a model's file of either format, as its first bytes say: read_gguf() or read_hf_config(). Of a folder it reads
+/// config.json, or the only GGUF file (*.gguf) where there is none; Model::file is the one that was read.
+///
+/// Throws ConfigError as those two do, and for a folder with several GGUF files and no config.json.
+BEARING_EXPORT Model read_model_file(const std::string& path);
+
 /// The types of GGUF values, with the format's numbers.
 enum class GgufType : std::uint32_t {
   u8 = 0,

@@ -185,7 +185,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "mean_scores", "registry", "python_type", "parse_record", "closest",
         "find_figure_kind", "parse_figure", "colour_of", "subject_of", "make_with",
         "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
-        "parse_gguf", "is_gguf", "is_gguf_file", "is_safetensors_file", "to_text", "load_model", "add_safetensors", "write_sharded_safetensors", "stored_types",
+        "parse_gguf", "is_gguf", "is_gguf_file", "read_model_file", "is_safetensors_file", "to_text", "load_model", "add_safetensors", "write_sharded_safetensors", "stored_types",
         "attention_in_regions", "attention_in_regions_backward", "regions",
         "older_reader_warnings_of_file", "picture_models", "spell_hf_config_file", "member_frequencies",
         "task_answers", "kernel_answers", "serves", "take_model", "model_types_of", "lengths_of", "scaled_length",

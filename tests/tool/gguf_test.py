@@ -3,11 +3,13 @@
 import json
 import pathlib
 import resource
+import shutil
 import subprocess
 import tempfile
 import time
 import unittest
 
+import npy
 import support
 from support import COMMAND, SOURCE, run
 
@@ -43,6 +45,32 @@ class Gguf(support.Base):
         # The file holds divisors, rounded to float32, where the config has the numbers that they come from.
         for a, b in zip(report["groups"][0]["inv_freq"], same["groups"][0]["inv_freq"], strict=True):
             self.assertAlmostEqual(a / b, 1, delta=2.0**-23)
+
+    def test_gguf_is_taken_where_a_config_is(self):
+        file = f"{VALID}/gemma3.gguf"
+        for arguments in (["check", f"@{file}#0"], ["compare", f"@{file}#0", "alibi"], ["list", f"@{file}"],
+                          ["plot", "wavelengths", f"@{file}", "--json"]):
+            with self.subTest(arguments[0]):
+                result = run(*arguments)
+                self.assertEqual(result.returncode, 0, result.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            q, out = pathlib.Path(folder) / "q.npy", pathlib.Path(folder) / "out.npy"
+            npy.write(q, "<f8", (1, 64), [1.0] * 64)
+            result = run("rotate", "--config", file, "--layer", "0", "--q", q, "--out-q", out, "--positions", "3")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertTrue(out.exists())
+
+    def test_folder_with_one_gguf_file_is_a_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("one.gguf", "two.gguf"):
+                shutil.copy(SOURCE / VALID / "llama3.gguf", pathlib.Path(folder) / name)
+                result = run("config", folder)
+                if name == "one.gguf":
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    self.assertIn("llama, 4 layers", result.stdout)
+            self.assertEqual(result.returncode, 3)
+            self.assertIn("must have a config.json or one GGUF file, got 2 GGUF files", result.stderr)
+            self.assertEqual(run("check", f"@{folder}/one.gguf").returncode, 0)
 
     def test_gguf_that_is_bad_is_one_line_and_costs_little(self):
         whole = (SOURCE / VALID / "llama3.gguf").read_bytes()

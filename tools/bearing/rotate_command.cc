@@ -41,7 +41,7 @@ Rotated read_rotated(const std::string& file, const std::string& out, Index head
 }
 
 Rope rope_of_model(const RotateOptions& options) {
-  const Model model = read_hf_config(options.config);
+  const Model model = read_model(options.config);
   const std::vector<LayerGroup> groups = layer_groups(model);
   const auto layers = static_cast<Index>(model.layers.size());
   std::optional<Rope> rope;
