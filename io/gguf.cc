@@ -51,6 +51,10 @@ class Layers {
                                     [&](const Read& one) { return one.kind == kind && one.heads == heads; });
     if (known != read_.end()) return copy(known->layer);
     Layer layer{.encoding = NoPosition{}, .type = type_of(file_, kind), .window = kind.slides ? file_.window : 0};
+    if (kind.slides && file_.row.sliding.both_ways) {
+      layer.window_after = file_.window / 2;
+      layer.window = layer.window_after + 1;
+    }
     if (kind.turns) {
       gguf::read_rope(file_, kind, layer);
     } else if (kind.attends && exponent_ > 0) {

@@ -53,7 +53,8 @@ struct Sliding {
   bool full_first = false;  ///< the full one is the first of the n, not the last
   Base base = Base::inherits;
   Scale scale = Scale::inherits;
-  bool own_dims = false;  ///< rope.dimension_count_swa and attention.key_length_swa count
+  bool own_dims = false;   ///< rope.dimension_count_swa and attention.key_length_swa count
+  bool both_ways = false;  ///< half of the window lies before the query, and half after it
 };
 inline constexpr Index listed = -1;
 

@@ -133,7 +133,7 @@ class Writer {
     const auto slides = [](const Layer& layer) { return layer.window > 0; };
     const auto at = std::find_if(model_.layers.begin(), model_.layers.end(), slides);
     if (at == model_.layers.end()) return;
-    put_whole("attention.sliding_window", at->window);
+    put_whole("attention.sliding_window", at->window_after > 0 ? 2 * at->window_after : at->window);
     if (row_.sliding.period == gguf::listed) write_pattern();
     const Layer* turns = find_layer(true);
     if (turns == nullptr || find_layer(false) == nullptr || row_.sliding.base == gguf::Base::main) return;
@@ -172,6 +172,10 @@ class Writer {
     }
     if (wanted.window != got.window)
       return said("a window of " + std::to_string(wanted.window), std::to_string(got.window));
+    if (wanted.window_after != got.window_after) {
+      return said("a window that ends " + std::to_string(wanted.window_after) + " tokens after the query",
+                  std::to_string(got.window_after));
+    }
     if (wanted.temperature != got.temperature) {
       const auto name = [](const auto& of) { return of ? "a temperature of " + of->formula() : "no temperature"; };
       return said(name(wanted.temperature), name(got.temperature));

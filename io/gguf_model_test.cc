@@ -48,6 +48,17 @@ TEST(GgufModel, IsReadBackLayerByLayer) {
   EXPECT_GE(written, 10);
 }
 
+TEST(GgufModel, HasWindowsThatLookBothWays) {
+  const Model model = parse_hf_config(R"({"model_type": "gemma3_text", "num_hidden_layers": 6, "sliding_window": 512,
+      "sliding_window_pattern": 6, "use_bidirectional_attention": true})");
+  const GgufModel written = gguf_model(model, "gemma-embedding");
+  const Model back = parse_gguf(gguf_bytes(written));
+  EXPECT_EQ(back.layers[0].window, 257);
+  EXPECT_EQ(back.layers[0].window_after, 256);
+  EXPECT_EQ(back.layers[5].window, 0);
+  EXPECT_NE(refusal(model).find("a window of 257 where its code has"), std::string::npos) << refusal(model);
+}
+
 TEST(GgufModel, OfLlamaTurnsNeighboursAndSaysSo) {
   const Model model = corpus_model("llama3_1_8b.json");
   const GgufModel written = gguf_model(model);
