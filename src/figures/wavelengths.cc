@@ -20,7 +20,9 @@ using Turns = std::vector<double>;
 struct Waves {
   Turns now = {}, before = {};  ///< [pairs] tokens for a turn, NaN if a pair does not turn; `before` is empty if alike
   std::vector<PairRun> runs = {};  ///< of pairs that a scaling treats alike
+  bool own_factors = false;        ///< the scaling has a factor for each pair
   Index trained = 0, asked = 0;    ///< 0: not known
+  Index seq_len = 0;               ///< the length whose frequencies these are; 0: they are those of any
 };
 
 /// The spec, or a record in it, that is a Rope; null if there is none.
@@ -67,7 +69,8 @@ std::string names_with_frequencies() {
   return names;
 }
 
-[[noreturn]] void refuse(const Subject& subject, const FigureOptions& options) {
+[[noreturn]] void refuse(const Subject& subject, FigureOptions options) {
+  options.length = 0;  // what is refused needs no long example
   const std::vector<Shown> shown = examples({&subject, 1}, options, {.heads = 1, .dim = 64, .length = 16});
   nothing_to_show(shown[0], "must have frequencies (" + names_with_frequencies() + ")");
 }
@@ -91,6 +94,13 @@ bool same(const Turns& a, const Turns& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
+/// The length that frequencies are for, where they depend on it: what is said or asked for, else the model's longest.
+Index length_of(const Subject& subject, const SpecimenOptions& size, const FigureOptions& options) {
+  if (subject.lengths.seq_len > 0) return subject.lengths.seq_len;
+  if (options.length > 0) return options.length;
+  return subject.lengths.longest > 0 ? subject.lengths.longest : size.length;
+}
+
 Waves waves_of(const Subject& subject, const SpecimenOptions& size, const FigureOptions& options) {
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
   const std::optional<Rope> rope = spec ? rope_in(spec) : std::nullopt;
@@ -101,8 +111,8 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size, const Figure
     waves.now = tokens_per_turn(waves.now);
     return waves;
   }
-  const Index seq_len = subject.lengths.seq_len > 0 ? subject.lengths.seq_len : size.length;
-  const RopeFrequencies frequencies = resolve(*rope, depends_on_length(rope->scaling) ? seq_len : 0);
+  if (depends_on_length(rope->scaling)) waves.seq_len = length_of(subject, size, options);
+  const RopeFrequencies frequencies = resolve(*rope, waves.seq_len);
   waves.now = finite(wavelengths(frequencies));
   if (waves.trained == 0) waves.trained = trained_length(rope->scaling);
   const Rope plain = before_scaling(*rope);
@@ -117,6 +127,8 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size, const Figure
     if (waves.trained == 0) waves.trained = example.length;
   } else {
     waves.runs = pair_runs(frequencies);
+    waves.own_factors = std::holds_alternative<LongRopeScaling>(rope->scaling) ||
+                        std::holds_alternative<FrequencyDivisors>(rope->scaling);
     if (plain == *rope) return waves;
   }
   waves.before = finite(wavelengths(resolve(plain)));
@@ -163,19 +175,34 @@ Panel panel_of(const Subject& subject, const Waves& waves, const Range& range) {
     panel.series.push_back(points("before scaling", waves.before, 1));
     panel.series.back().faint = true;
   }
-  panel.series.push_back(points(waves.before.empty() ? "" : "after scaling", waves.now, 0));
+  const std::string at = waves.seq_len > 0 ? text::concat(", for ", waves.seq_len, " tokens") : "";
+  panel.series.push_back(points(waves.before.empty() ? "" : "after scaling" + at, waves.now, 0));
   panel.series.push_back(points("", waves.now, 0));
   panel.series.back().stroke = Stroke::dots;
   return panel;
 }
 
+/// "1.08 to 64.84": what the frequencies of neighbouring pairs are divided by.
+std::string factors_of(const Waves& waves, const PairRun& run) {
+  Range range;
+  for (auto i = static_cast<std::size_t>(run.first); i <= static_cast<std::size_t>(run.last); ++i) {
+    range.reach(waves.now[i] / waves.before[i]);
+  }
+  const std::string low = short_number(range.low), high = short_number(range.high);
+  return low == high ? low : low + " to " + high;
+}
+
+std::string change_of(const Waves& waves, const PairRun& run) {
+  if (run.change == PairChange::kept) return "kept";
+  if (run.change == PairChange::blended) return "blended";
+  if (waves.own_factors && !waves.before.empty()) return "divided by " + factors_of(waves, run);
+  return "divided by the whole factor";
+}
+
 std::string ramp_of(const Waves& waves) {
   std::string said;
   for (const PairRun& run : waves.runs) {
-    const char* change = run.change == PairChange::kept      ? "kept"
-                         : run.change == PairChange::blended ? "blended"
-                                                             : "divided by the whole factor";
-    said += text::concat("; pairs ", run.first, " to ", run.last, " are ", change);
+    said += text::concat("; pairs ", run.first, " to ", run.last, " are ", change_of(waves, run));
   }
   return said;
 }
@@ -183,8 +210,9 @@ std::string ramp_of(const Waves& waves) {
 std::string words_of(const Subject& subject, const Waves& waves) {
   Range range;
   range.reach(waves.now);
-  std::string said = text::concat(subject.name, ": a turn takes ", short_number(range.low), " to ",
-                                  short_number(range.high), " tokens");
+  std::string said = text::concat(subject.name, ": ");
+  if (waves.seq_len > 0) said += text::concat("in a sequence of ", waves.seq_len, " tokens ");
+  said += text::concat("a turn takes ", short_number(range.low), " to ", short_number(range.high), " tokens");
   const Turns& trained = waves.before.empty() ? waves.now : waves.before;
   if (waves.trained > 0) {
     said += text::concat("; ", unfinished(trained, waves.trained), " of ", std::ssize(trained),

@@ -52,6 +52,24 @@ TEST(Wavelengths, TakeTheLengthsOfAModel) {
   EXPECT_EQ(figure("wavelengths", model, {.length = 65'536}).panels[0].guides[1].at, 65'536);
 }
 
+TEST(Wavelengths, OfFactorsForEachPairSayTheLengthAndTheFactors) {
+  LongRopeScaling scaling{.short_factor = {1, 1, 1.25, 1.5}, .long_factor = {1, 2, 4, 8}, .trained_length = 4096};
+  scaling.factor = 32;
+  const Rope rope{.head_dim = 8, .pairing = Pairing::half, .scaling = scaling};
+  Description said = *find("rope");
+  said.spec = [&](const SpecimenOptions&) { return Record::of(rope); };
+  const std::vector<Subject> model{{"phi", said, {.trained = 4096, .longest = 131'072}}};
+  const Figure drawn = figure("wavelengths", model);
+  EXPECT_EQ(drawn.panels[0].series[1].y, wavelengths(resolve(rope, 131'072)));
+  EXPECT_EQ(drawn.panels[0].series[1].label, "after scaling, for 131072 tokens");
+  EXPECT_NE(drawn.text.find("phi: in a sequence of 131072 tokens a turn takes 6.283 to "), std::string::npos);
+  EXPECT_NE(drawn.text.find("pairs 0 to 0 are kept; pairs 1 to 3 are divided by 2 to 8."), std::string::npos)
+      << drawn.text;
+  const Figure shorter = figure("wavelengths", model, {.length = 4096});
+  EXPECT_EQ(shorter.panels[0].series[1].y, wavelengths(resolve(rope, 4096)));
+  EXPECT_NE(shorter.text.find("pairs 2 to 3 are divided by 1.25 to 1.5."), std::string::npos) << shorter.text;
+}
+
 TEST(Wavelengths, OfARopeWithinASpecAndOfDescribedFrequencies) {
   EXPECT_EQ(figure("wavelengths", only("xpos")).panels[0].series[0].y,
             figure("wavelengths", only("rope")).panels[0].series[0].y);

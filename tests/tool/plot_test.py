@@ -323,6 +323,16 @@ class Plot(support.Base):
         figure = json.loads(run("plot", "curves", LLAMA, "--json").stdout)
         self.assertEqual(figure["panels"][0]["series"][-1]["label"], "dimension 127")
 
+    def test_wavelengths_are_those_of_any_length(self):
+        phi = "@examples/models/phi-3.5-mini.json"
+        own = json.loads(run("plot", "wavelengths", phi, "--json").stdout)
+        self.assertIn("in a sequence of 131072 tokens a turn takes 6.786 to ", own["text"])
+        self.assertIn("pairs 0 to 47 are divided by 1.08 to 64.84", own["text"])
+        self.assertEqual(json.loads(run("plot", "wavelengths", phi, "--length", "128k", "--json").stdout)["panels"], own["panels"])
+        short = json.loads(run("plot", "wavelengths", phi, "--length", "4k", "--json").stdout)
+        self.assertIn("in a sequence of 4096 tokens a turn takes 6.283 to 147287 tokens", short["text"])
+        self.assertIn("pairs 0 to 0 are kept; pairs 1 to 47 are divided by 1.0", short["text"])
+
     def test_a_picture_of_given_numbers_takes_them_from_files(self):
         for name, shape in (("words", [5, 4]), ("w_q", [4, 3]), ("w_k", [4, 3])):
             npy.write(self.path(f"{name}.npy"), "<f8", shape, self.values(shape[0] * shape[1]))

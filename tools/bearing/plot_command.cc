@@ -76,7 +76,8 @@ FigureOptions parse_options(const PlotOptions& o) {
   FigureOptions options;
   options.heads = number("--heads", o.heads, 1, largest_example.heads);
   options.dim = number("--dim", o.dim, 1, largest_example.dim);
-  options.length = number("--length", o.length, 1, largest_example.length);
+  // Wavelengths need no example as long as that.
+  options.length = number("--length", o.length, 1, o.kind == "wavelengths" ? max_position : largest_example.length);
   options.window = number("--window", o.window, 1, max_position);
   options.sinks = number("--sink-tokens", o.sinks, 1, max_position);
   constexpr Index most_seed = std::numeric_limits<std::int64_t>::max();
