@@ -27,7 +27,11 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
   const Index longest = std::max({trained, model.context_length, seq_len, scaled});
   // Regions turn nothing further than a chunk.
   const Index farthest = model.regions ? std::min<Index>(longest, model.regions->chunks.chunk_size) : longest;
-  return {.trained = bounded ? 0 : trained, .longest = farthest, .seq_len = seq_len, .window = layer.window};
+  return {.trained = bounded ? 0 : trained,
+          .longest = farthest,
+          .seq_len = seq_len,
+          .window = layer.window,
+          .chunked = layer.type == "chunked_attention"};
 }
 
 }  // namespace bearing

@@ -131,7 +131,7 @@ struct FigureOptions {
   std::optional<Index> head = {};     ///< empty: all, or the first
   std::optional<Index> offset = {};   ///< k of M_k
   std::optional<bool> causal = {};    ///< empty: as the encoding is meant
-  Index window = 0;                   ///< of masks: keys nearer than this are seen; 0: all
+  Index window = 0;                   ///< of masks: keys nearer than this are seen; 0: the model's window, else all
   Index sinks = 0;                    ///< of masks: so many first keys are seen outside of the window too
   std::vector<Index> packed = {};     ///< of masks: lengths of sequences that share the row; what is left is padding
   std::optional<Array> words = {};    ///< of correlations: [1, time, dim]; empty: drawn from the seed

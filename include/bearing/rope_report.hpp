@@ -37,10 +37,11 @@ BEARING_EXPORT AngleError float32_angle_error(const Rope& rope, Index length, In
 
 /// Lengths in tokens; 0 where one is not known.
 struct RopeLengths {
-  Index trained = 0;  ///< before any stretching
-  Index longest = 0;  ///< the longest that the model is used at
-  Index seq_len = 0;  ///< for resolve()
-  Index window = 0;   ///< how many tokens back a token of the layer sees; 0: all
+  Index trained = 0;     ///< before any stretching
+  Index longest = 0;     ///< the longest that the model is used at
+  Index seq_len = 0;     ///< for resolve()
+  Index window = 0;      ///< how many tokens back a token of the layer sees; 0: all
+  bool chunked = false;  ///< the window is a chunk: a token sees those before it in its own chunk
 };
 
 /// Warnings about the numbers, one sentence each: pairs that completed no turn in training, before any scaling, and the

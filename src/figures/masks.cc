@@ -98,6 +98,13 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
   return cells;
 }
 
+/// What is asked for, else that of the encoding's layer.
+FigureOptions with_window(std::span<const Subject> encodings, FigureOptions options) {
+  if (options.window != 0 || encodings.empty() || encodings[0].lengths.chunked) return options;
+  options.window = encodings[0].lengths.window;
+  return options;
+}
+
 Rules rules_of(const FigureOptions& options, Index length) {
   Rules rules{.causal = options.causal.value_or(true), .window = options.window, .sinks = options.sinks};
   if (options.window < 0) throw RangeError(text::concat("[figure] window: must be at least 0, got ", options.window));
@@ -213,7 +220,7 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   if (length < 1 || length > longest) {
     throw RangeError(text::concat("[figure] length: must be from 1 to ", longest, " for masks, got ", length));
   }
-  const Rules rules = rules_of(options, length);
+  const Rules rules = rules_of(with_window(encodings, options), length);
   const std::vector<Index> positions = positions_of(rules, length);
   const std::vector<Reason> found = reasons_of(rules, positions, options.on);
   Figure figure{.title = rules.causal ? "What a query sees: causal" : "What a query sees: both directions"};

@@ -45,6 +45,16 @@ TEST(Masks, SayWhyAKeyIsHidden) {
   EXPECT_EQ(drawn.panels[0].x.ticks[1].text, "3");  // the middle of the first sequence
 }
 
+TEST(Masks, HaveTheWindowOfAModelUnlessOneIsAskedFor) {
+  std::vector<Subject> model{{"model", *find("rope"), {.longest = 4096, .window = 8}}};
+  const Figure drawn = figure("masks", model, {.length = 32});
+  EXPECT_EQ(drawn.title, "What a query sees: causal, window 8");
+  EXPECT_NE(drawn.text.find("seen: 228;"), std::string::npos) << drawn.text;
+  EXPECT_EQ(figure("masks", model, {.length = 32, .window = 4}).title, "What a query sees: causal, window 4");
+  model[0].lengths.chunked = true;
+  EXPECT_EQ(figure("masks", model, {.length = 32}).title, "What a query sees: causal");
+}
+
 TEST(Masks, ReachBothWaysWithoutCausality) {
   const Figure drawn = figure("masks", {}, {.length = 8, .causal = false, .window = 2});
   EXPECT_EQ(called(drawn, 4, 5), "seen");

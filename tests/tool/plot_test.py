@@ -333,6 +333,14 @@ class Plot(support.Base):
         self.assertIn("in a sequence of 4096 tokens a turn takes 6.283 to 147287 tokens", short["text"])
         self.assertIn("pairs 0 to 0 are kept; pairs 1 to 47 are divided by 1.0", short["text"])
 
+    def test_masks_have_the_window_of_the_model(self):
+        config = self.put("sw.json", {**support.SMALL, "model_type": "mistral", "sliding_window": 8})
+        drawn = json.loads(run("plot", "masks", f"@{config}", "--length", "32", "--json").stdout)
+        self.assertEqual(drawn["title"], "What a query sees: causal, window 8")
+        self.assertIn("seen: 228;", drawn["text"])
+        drawn = json.loads(run("plot", "masks", f"@{config}", "--length", "32", "--window", "4", "--json").stdout)
+        self.assertEqual(drawn["title"], "What a query sees: causal, window 4")
+
     def test_a_picture_of_given_numbers_takes_them_from_files(self):
         for name, shape in (("words", [5, 4]), ("w_q", [4, 3]), ("w_k", [4, 3])):
             npy.write(self.path(f"{name}.npy"), "<f8", shape, self.values(shape[0] * shape[1]))

@@ -361,7 +361,7 @@ void add_figure_options(Command& command, PlotOptions& o) {
   command.text("--offset", o.offset, "K", "Of offset and hands: how many tokens later");
   command.flag("--causal", o.causal, "Hide keys after the query");
   command.flag("--no-causal", o.no_causal, "Show them (default: as the encoding is meant)");
-  command.text("--window", o.window, "N", "Of masks: a sliding window, in tokens");
+  command.text("--window", o.window, "N", "Of masks: a sliding window, in tokens (default: the\nmodel's, else none)");
   command.text("--sink-tokens", o.sinks, "N", "Of masks: how many first tokens all others see");
   command.text("--packed", o.packed, "N,...", "Of masks: lengths of packed sequences");
   command.input("--words", o.words, "FILE", "Of correlations: words' vectors [time, dim], .npy");
