@@ -101,6 +101,8 @@ struct Architecture {
   std::string_view why = {};  ///< of Turn::refused
 
   bool is(Trait trait) const { return (traits & trait) != 0; }
+  /// Whether its layers turn, and one spec says how: DeepSeek-V4 turns values too.
+  bool turns_in_one_way() const { return turn != Turn::none && turn != Turn::refused && name != "deepseek4"; }
 };
 
 /// Null for an architecture that is not in the table.

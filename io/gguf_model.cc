@@ -40,13 +40,16 @@ constexpr Name names[] = {
 
 class Writer {
  public:
-  Writer(const Model& model, const std::string& architecture)
-      : model_(model), out_{.architecture = architecture, .part = {}}, row_(find(model, architecture)) {}
+  /// An empty architecture: that of the model's type.
+  Writer(const Model& model, const std::string& given)
+      : model_(model),
+        out_{.architecture = given.empty() ? gguf_architecture_of(model.model_type) : given, .part = {}},
+        row_(find(model, out_.architecture, !given.empty())) {}
 
   GgufModel write() {
     refuse_what_is_not_said();
     const Layer& main = first(false);
-    out_.part = gguf_rope(turned(std::get<Rope>(main.encoding)), out_.architecture);
+    out_.part = part_of(turned(std::get<Rope>(main.encoding)));
     put_whole("block_count", std::ssize(model_.layers));
     if (model_.context_length > 0) put_whole("context_length", model_.context_length);
     put_whole("attention.head_count", model_.heads);
@@ -70,7 +73,7 @@ class Writer {
   }
 
  private:
-  static const Architecture& find(const Model& model, const std::string& name) {
+  static const Architecture& find(const Model& model, const std::string& name, bool given) {
     if (name.empty()) {
       throw ConfigError(model.file + ": must be of a model_type whose architecture in llama.cpp is known, got " +
                         json::quoted(model.model_type) + ": give the architecture");
@@ -79,7 +82,10 @@ class Writer {
     if (row == nullptr) {
       throw ConfigError("[gguf_model] architecture: must be one that llama.cpp has, got " + json::quoted(name));
     }
-    return *row;
+    if (row->turns_in_one_way()) return *row;
+    throw ConfigError((given ? "[gguf_model] architecture: must be one that"
+                             : model.file + ": must be of a model_type whose code in llama.cpp") +
+                      " turns queries and keys in one way, got " + json::quoted(name));
   }
 
   [[noreturn]] void fail(const std::string& text) const {
@@ -124,6 +130,17 @@ class Writer {
     return rope;
   }
 
+  /// Its errors name the model's file: nobody gave this spec.
+  GgufRope part_of(const Rope& rope) const {
+    try {
+      return gguf_rope(rope, out_.architecture);
+    } catch (const ConfigError& error) {
+      constexpr std::string_view argument = "[gguf_rope] rope: ";
+      const std::string text = error.what();
+      throw ConfigError(model_.file + ": " + (text.starts_with(argument) ? text.substr(argument.size()) : text));
+    }
+  }
+
   void put(const std::string& key, GgufType type, decltype(GgufEntry::value) value) {
     out_.part.metadata.push_back({out_.architecture + '.' + key, type, std::move(value)});
   }
@@ -163,6 +180,9 @@ class Writer {
     return "";
   }
 
+  /// A window as long as the context hides nothing.
+  Index hiding(Index window) const { return model_.context_length > 0 && window >= model_.context_length ? 0 : window; }
+
   std::string difference(const Layer& wanted, const Layer& got) {
     const auto said = [](const std::string& ours, const std::string& theirs) {
       return ours + " where its code has " + theirs;
@@ -170,8 +190,9 @@ class Writer {
     if (wanted.encoding.index() != got.encoding.index()) {
       return said(encoding_name(wanted.encoding), encoding_name(got.encoding));
     }
-    if (wanted.window != got.window)
+    if (hiding(wanted.window) != hiding(got.window)) {
       return said("a window of " + std::to_string(wanted.window), std::to_string(got.window));
+    }
     if (wanted.window_after != got.window_after) {
       return said("a window that ends " + std::to_string(wanted.window_after) + " tokens after the query",
                   std::to_string(got.window_after));
@@ -223,7 +244,7 @@ std::string gguf_architecture_of(std::string_view model_type) {
 }
 
 GgufModel gguf_model(const Model& model, const std::string& architecture) {
-  return Writer(model, architecture.empty() ? gguf_architecture_of(model.model_type) : architecture).write();
+  return Writer(model, architecture).write();
 }
 
 }  // namespace bearing

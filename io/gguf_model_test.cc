@@ -32,7 +32,8 @@ TEST(GgufModel, IsReadBackLayerByLayer) {
     ASSERT_EQ(back.layers.size(), model.layers.size()) << row[0];
     ++written;
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      EXPECT_EQ(back.layers[i].window, model.layers[i].window) << row[0] << " layer " << i;
+      const Index window = model.layers[i].window;  // as long as the context it hides nothing
+      EXPECT_EQ(back.layers[i].window, window < model.context_length ? window : 0) << row[0] << " layer " << i;
       const auto* wanted = std::get_if<Rope>(&model.layers[i].encoding);
       const auto* got = std::get_if<Rope>(&back.layers[i].encoding);
       ASSERT_EQ(wanted == nullptr, got == nullptr) << row[0] << " layer " << i;
@@ -109,6 +110,25 @@ TEST(GgufModel, RefusesWhatLlamaCppComputesInAnotherWay) {
   other.regions = ModelRegions{.chunks = {.chunk_size = 64, .local_size = 8}};
   EXPECT_NE(refusal(other).find("got regions of one softmax"), std::string::npos);
   EXPECT_NE(refusal(corpus_model("gpt2.json"), "llama").find("got an input with learned"), std::string::npos);
+}
+
+TEST(GgufModel, ErrorsNameTheFileUnlessAnArchitectureIsGiven) {
+  Model model = corpus_model("gptj_6b.json");
+  EXPECT_EQ(refusal(model), model.file +
+                                ": must be of a model_type whose code in llama.cpp turns queries and keys in "
+                                "one way, got \"gptj\"");
+  EXPECT_EQ(refusal(model, "gptj"),
+            "[gguf_model] architecture: must be one that turns queries and keys in one way, got \"gptj\"");
+  model = read_hf_config((test::source / "examples/models/gpt-oss-20b.json").string());
+  EXPECT_EQ(refusal(model).rfind(model.file + ": llama.cpp's code for gpt-oss ", 0), 0U) << refusal(model);
+}
+
+TEST(GgufModel, AWindowAsLongAsTheContextHidesNothing) {
+  Model model = read_hf_config((test::source / "examples/models/phi-3.5-mini.json").string());
+  ASSERT_GE(model.layers[0].window, model.context_length);
+  EXPECT_EQ(refusal(model), "");
+  for (Layer& layer : model.layers) layer.window = 4096;
+  EXPECT_NE(refusal(model).find("layer 0: a window of 4096 where its code has 0"), std::string::npos);
 }
 
 TEST(GgufModel, KnowsArchitecturesByModelType) {

@@ -42,7 +42,7 @@ class RopeWriter {
   static const Architecture& find(const std::string& name) {
     const Architecture* row = gguf::find_architecture(name);
     if (row == nullptr) throw ConfigError("[gguf_rope] architecture: must be known, got " + json::quoted(name));
-    if (row->turn == Turn::none || row->turn == Turn::refused || name == "deepseek4") {
+    if (!row->turns_in_one_way()) {
       throw ConfigError("[gguf_rope] architecture: must be one that turns queries and keys in one way, got " +
                         json::quoted(name));
     }
