@@ -313,6 +313,12 @@ class Config(support.Base):
         self.assertAlmostEqual(longer["groups"][0]["inv_freq"][1] * 70, 1, delta=1e-15)
         self.assertTrue(any("must be rebased" in warning["text"] for warning in longer["warnings"]))
 
+    def test_json_members_are_documented(self):
+        report = self.report(SOURCE / "tests/corpus/hf_config/valid/qwen2_5_7b_1m.json")
+        page = (SOURCE / "docs/guide/config-json-schema.md").read_text()
+        for member in [*report, *report["groups"][0]]:
+            self.assertIn(f"`{member}`", page)
+
     # bearing config --write
 
     def test_a_file_is_written_in_the_other_spelling_and_back(self):

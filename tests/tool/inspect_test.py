@@ -192,6 +192,14 @@ class Inspect(support.Base):
         self.assertRegex(result.stderr, r"^bearing: @\S+: measured with 2 of its 32 heads; --heads and --length say otherwise$")
         self.assertIn("\nacts on: query/key; 2 heads of 128, length 65536, seed 1\n", result.stdout)
 
+    def test_notes_show_the_signs_of_a_files_name(self):
+        config = self.put("a\x1b[31m\nb.json", {**support.SMALL, "max_position_embeddings": 131072})
+        result = run("check", f"@{config}")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("a\\x1b[31m\\x0ab.json: measured", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1)
+        self.assertNotIn("\x1b", result.stderr)
+
     def test_one_head_is_no_heads(self):
         for command in ("check", "compare"):
             text = run(command, "alibi", "--heads", "1", "--dim", "8", "--length", "32").stdout

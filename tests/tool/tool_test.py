@@ -94,7 +94,7 @@ class Tool(support.Base):
             ("version: 'more' is one argument too many", ["version", "more"]),
             ("--layer needs a value", ["config", LLAMA, "--layer"]),
             ("--layer: must be a whole number from 0 to 31, got '32'", ["config", LLAMA, "--layer", "32"]),
-            ("--length: must be a whole number from 1 to 2147483648, got '8K'", ["config", LLAMA, "--length", "8K"]),
+            ("--length: must be a whole number from 1 to 2147483648, got '8K': the suffixes are k (1024) and M (1024k)", ["config", LLAMA, "--length", "8K"]),
             ("--length: must be a whole number from 1 to", ["config", LLAMA, "--length", "0"]),
             ("SHELL: must be bash, zsh or fish, got 'tcsh'", ["completion", "tcsh"]),
             ("--config or --rope must be given, and not both", ["rotate", "--q", "q", "--out-q", "o"]),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bearing/say.hpp>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +12,16 @@
 #include "errors.hpp"
 
 namespace bearing::tool {
+namespace {
+
+/// What to say of "128K" and "1G".
+const char* about_suffix(std::string_view rest) {
+  const bool letter = rest.size() == 1 && std::isalpha(static_cast<unsigned char>(rest[0])) != 0;
+  return letter && rest != "k" && rest != "M" ? ": the suffixes are k (1024) and M (1024k)" : "";
+}
+
+}  // namespace
+
 Index parse_index(std::string_view option, std::string_view text, Index lowest, Index highest) {
   Index value = 0;
   const char* end = text.data() + text.size();
@@ -20,7 +31,8 @@ Index parse_index(std::string_view option, std::string_view text, Index lowest, 
     if (unit > 0 && std::abs(value) <= std::numeric_limits<Index>::max() / unit) value *= unit, ++last;
   }
   if (error != std::errc{} || last != end || value < lowest || value > highest) {
-    throw UsageError(fmt::format("{}: must be a whole number from {} to {}, got '{}'", option, lowest, highest, text));
+    throw UsageError(fmt::format("{}: must be a whole number from {} to {}, got '{}'{}", option, lowest, highest, text,
+                                 about_suffix(text.substr(static_cast<std::size_t>(last - text.data())))));
   }
   return value;
 }

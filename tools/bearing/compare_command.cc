@@ -96,7 +96,7 @@ void compare_encodings(const CompareOptions& options) {
   for (const CompareReport::LeftOut& one : report.left_out) {
     if (!options.encodings.empty()) throw UsageError(one.why);
     // Of all, those that can serve this size; the others are named where they do no harm.
-    note(fmt::format("{} is left out: {}", one.text, one.why));
+    note(fmt::format("{} is left out: {}", printable(one.text), one.why));
   }
   deliver(options.out, to_report(report, options));
 }

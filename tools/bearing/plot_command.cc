@@ -142,7 +142,7 @@ std::vector<Subject> shown_of(const std::string& kind, const std::string& text, 
   for (const Subject& one : all) {
     const std::string why = all.size() > 1 ? why_not(kind, one, options) : "";
     if (why.empty()) shown.push_back(one);
-    if (!why.empty()) notes.push_back(fmt::format("{} is left out: {}", one.text, why));
+    if (!why.empty()) notes.push_back(fmt::format("{} is left out: {}", printable(one.text), why));
   }
   if (shown.empty()) return all;
   for (const std::string& one : notes) note(one);
