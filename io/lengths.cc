@@ -31,6 +31,7 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
           .longest = farthest,
           .seq_len = seq_len,
           .window = layer.window,
+          .after = layer.window_after,
           .chunked = layer.type == "chunked_attention"};
 }
 

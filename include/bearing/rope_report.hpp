@@ -40,7 +40,8 @@ struct RopeLengths {
   Index trained = 0;     ///< before any stretching
   Index longest = 0;     ///< the longest that the model is used at
   Index seq_len = 0;     ///< for resolve()
-  Index window = 0;      ///< how many tokens back a token of the layer sees; 0: all
+  Index window = 0;      ///< how many tokens up to a query, with it, the layer sees; 0: all
+  Index after = 0;       ///< … and after it, where the layer looks both ways
   bool chunked = false;  ///< the window is a chunk: a token sees those before it in its own chunk
 };
 

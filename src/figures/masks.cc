@@ -19,9 +19,9 @@ constexpr Index longest = 1024;  ///< a square matrix is an output of attention
 /// What hides keys.
 struct Rules {
   bool causal = true;
-  Index window = 0, sinks = 0;
-  std::vector<Index> starts = {};  ///< of packed sequences and of the padding, and the end; empty: one sequence
-  Index existing = 0;              ///< tokens that are no padding
+  Index window = 0, after = 0, sinks = 0;  ///< keys up to a query, with it, and after it
+  std::vector<Index> starts = {};          ///< of packed sequences and of the padding, and the end; empty: one sequence
+  Index existing = 0;                      ///< tokens that are no padding
 };
 
 /// Where tokens stand: counted anew in each packed sequence.
@@ -55,7 +55,7 @@ Seen seen_by_attention(const Rules& rules, const std::vector<Index>& positions, 
   const View<const Index, 1> starts = dense(rules.starts.data(), static_cast<Index>(rules.starts.size()));
   const Positions at(dense(positions.data(), n));
   AttentionOptions<double> options{.mask = rules.causal ? Mask::causal : Mask::none};
-  if (rules.window > 0 && !only_sinks) options.window = {rules.window - 1, rules.window - 1};
+  if (rules.window > 0 && !only_sinks) options.window = {rules.window - 1, rules.after};
   options.k_lengths = dense(existing.data(), 1);
   options.key_mask = dense(static_cast<const bool*>(mask.get()), 1, n);
   if (!rules.starts.empty()) options.q_starts = options.k_starts = starts;
@@ -98,17 +98,23 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
   return cells;
 }
 
-/// What is asked for, else that of the encoding's layer.
-FigureOptions with_window(std::span<const Subject> encodings, FigureOptions options) {
-  if (options.window != 0 || encodings.empty() || encodings[0].lengths.chunked) return options;
-  options.window = encodings[0].lengths.window;
-  return options;
+/// The window that is asked for, on both sides of a query, else that of the encoding's layer.
+void set_window(std::span<const Subject> encodings, const FigureOptions& options, Rules& rules) {
+  rules.window = options.window;
+  rules.after = std::max<Index>(options.window - 1, 0);
+  if (options.window != 0 || encodings.empty() || encodings[0].lengths.chunked) return;
+  const RopeLengths& layer = encodings[0].lengths;
+  const bool both = layer.after > 0;
+  rules.window = layer.window;
+  rules.after = both ? layer.after : std::max<Index>(layer.window - 1, 0);
+  rules.causal = options.causal.value_or(!both);
 }
 
-Rules rules_of(const FigureOptions& options, Index length) {
-  Rules rules{.causal = options.causal.value_or(true), .window = options.window, .sinks = options.sinks};
+Rules rules_of(std::span<const Subject> encodings, const FigureOptions& options, Index length) {
+  Rules rules{.causal = options.causal.value_or(true), .sinks = options.sinks};
+  set_window(encodings, options, rules);
   if (options.window < 0) throw RangeError(text::concat("[figure] window: must be at least 0, got ", options.window));
-  if (options.sinks < 0 || (options.sinks > 0 && options.window == 0)) {
+  if (options.sinks < 0 || (options.sinks > 0 && rules.window == 0)) {
     throw RangeError(text::concat("[figure] sinks: must be at least 0, and come with a window, got ", options.sinks));
   }
   if (options.packed.empty()) return rules;
@@ -212,6 +218,11 @@ std::string counts_of(const std::vector<Reason>& found) {
   return said;
 }
 
+std::string window_text(const Rules& rules) {
+  if (rules.causal || rules.after == rules.window - 1) return text::concat(", window ", rules.window);
+  return text::concat(", window of ", rules.window - 1, " before and ", rules.after, " after");
+}
+
 Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   const Index packed = std::accumulate(options.packed.begin(), options.packed.end(), Index{0});
   Index length = options.length > 0 ? options.length : packed > 0 ? packed : 32;
@@ -220,11 +231,11 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   if (length < 1 || length > longest) {
     throw RangeError(text::concat("[figure] length: must be from 1 to ", longest, " for masks, got ", length));
   }
-  const Rules rules = rules_of(with_window(encodings, options), length);
+  const Rules rules = rules_of(encodings, options, length);
   const std::vector<Index> positions = positions_of(rules, length);
   const std::vector<Reason> found = reasons_of(rules, positions, options.on);
   Figure figure{.title = rules.causal ? "What a query sees: causal" : "What a query sees: both directions"};
-  if (rules.window > 0) figure.title += text::concat(", window ", rules.window);
+  if (rules.window > 0) figure.title += window_text(rules);
   if (rules.sinks > 0) figure.title += text::concat(", ", rules.sinks, rules.sinks == 1 ? " sink" : " sinks");
   if (!rules.starts.empty())
     figure.title +=

@@ -51,6 +51,14 @@ TEST(Masks, HaveTheWindowOfAModelUnlessOneIsAskedFor) {
   EXPECT_EQ(drawn.title, "What a query sees: causal, window 8");
   EXPECT_NE(drawn.text.find("seen: 228;"), std::string::npos) << drawn.text;
   EXPECT_EQ(figure("masks", model, {.length = 32, .window = 4}).title, "What a query sees: causal, window 4");
+  model[0].lengths.after = 7;
+  EXPECT_EQ(figure("masks", model, {.length = 32}).title, "What a query sees: both directions, window 8");
+  EXPECT_EQ(figure("masks", model, {.length = 32, .causal = true}).title, "What a query sees: causal, window 8");
+  model[0].lengths.after = 9;
+  const Figure uneven = figure("masks", model, {.length = 32});
+  EXPECT_EQ(uneven.title, "What a query sees: both directions, window of 7 before and 9 after");
+  // 32 times 1 + 7 + 9, less what lies outside: 0 + 1 + … + 7 of the first rows, 0 + 1 + … + 9 of the last.
+  EXPECT_NE(uneven.text.find("seen: 471;"), std::string::npos) << uneven.text;
   model[0].lengths.chunked = true;
   EXPECT_EQ(figure("masks", model, {.length = 32}).title, "What a query sees: causal");
 }
