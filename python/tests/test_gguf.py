@@ -74,6 +74,15 @@ def test_the_formats_own_library_reads_the_file(tmp_path: Path) -> None:
     }
 
 
+def test_a_gguf_file_is_no_config_and_an_encoding_in_words(tmp_path: Path) -> None:
+    model = bearing.read_hf_config(MODELS / "deepseek-v3.json")
+    path = tmp_path / "rope.gguf"
+    path.write_bytes(bearing.gguf_bytes(bearing.gguf_model(model)))
+    with pytest.raises(bearing.ConfigError, match=r"got a GGUF file, which read_gguf\(\) reads"):
+        bearing.read_hf_config(path)
+    assert bearing.encoding(f"@{path}").head_dim == 192 == model.layers[0].encoding.head_dim
+
+
 def test_what_llama_cpp_cannot_do_is_refused() -> None:
     rope = bearing.Rope(head_dim=128, pairing="half")
     with pytest.raises(bearing.ConfigError, match=r"\[gguf_rope\] rope: llama.cpp's code for llama turns neighbours"):
