@@ -244,7 +244,7 @@ class Config(support.Base):
                          [LLAMA, "llama", 32, 32, 8, 128])
         self.assertEqual([report[key] for key in ("trained_length", "context_length", "seq_len")], [8192, 131072, 0])
         (group,) = report["groups"]
-        self.assertEqual(list(group), ["layers", "part", "type", "window", "encoding", "pairing", "head_dim", "rotary_dim",
+        self.assertEqual(list(group), ["layers", "part", "type", "window", "window_after", "encoding", "pairing", "head_dim", "rotary_dim",
                                        "begin", "base", "scaling", "rope", "attention_factor", "softmax_scale_factor",
                                        "inv_freq", "wavelength", "change", "axes", "axis"])
         self.assertEqual(group["layers"], list(range(32)))
