@@ -70,13 +70,31 @@ TEST(ChooseModel, AWindowNeedsNoScaling) {
   EXPECT_NE(advice.options[0].reasons[0].text.find("its window of 4096 tokens"), std::string::npos);
 }
 
+// Where layers turn alike and only some have a window, those without one decide: they see all of the text.
+TEST(ChooseModel, LayersWithoutAWindowDecide) {
+  const std::string sizes = R"("hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4,
+    "max_position_embeddings": 8192, )";
+  for (const char* members : {R"("model_type": "gemma2", "sliding_window": 4096)",
+                              R"("model_type": "qwen2", "use_sliding_window": true, "sliding_window": 4096,
+                                 "layer_types": ["sliding_attention", "full_attention", "sliding_attention",
+                                                 "full_attention"])"}) {
+    SCOPED_TRACE(members);
+    const Model model = model_of(sizes + members);
+    const std::vector<Said> said = say_encodings(model);
+    ASSERT_EQ(said.size(), 1u);
+    EXPECT_EQ(said[0].text(), "@config.json#1");
+    EXPECT_EQ(choose(holding(model, 65'536)).situation.window, 0);
+    EXPECT_TRUE(first(choose(holding(model, 65'536))).starts_with("rope_yarn:factor=8,trained_length=8192"));
+    EXPECT_EQ(first(choose(holding(model, 8'192))), "@config.json#1");
+  }
+}
+
 // The encoding that is named has all numbers of the model's but those of its scaling.
 TEST(ChooseModel, WhatIsNamedTurnsTheSamePairs) {
   for (const char* name :
        {"deepseek-v3", "gpt-oss-20b", "llama-3.1-8b", "phi-3.5-mini", "qwen2-vl-7b", "qwen2.5-7b-yarn", "smollm3-3b"}) {
     SCOPED_TRACE(name);
-    const Model model = read_hf_config(std::string(BEARING_SOURCE_DIR) + "/examples/models/" + name + ".json");
-    const Said said = say_encodings(model).back();  // where layers differ, the last kind has no window
+    const Said said = say_encoding("@" + std::string(BEARING_SOURCE_DIR) + "/examples/models/" + name + ".json");
     const Advice advice = choose(holding(said, 1 << 20));
     const Index dim = advice.situation.dim;
     const Rope own = *Said(said).example({.dim = dim}).as<Rope>();

@@ -173,6 +173,17 @@ void add_layer(const std::string& part, const Layer& layer, const Model& model, 
   std::visit(add, layer.encoding);
 }
 
+/// Whether another group says the same, and reaches further or stands before it: a window is no reason to say it twice,
+/// and what has none needs more of the encoding.
+bool said_by_another(const LayerGroup& group, const std::vector<LayerGroup>& groups) {
+  const auto farthest = [](const LayerGroup& of) { return of.layer.window > 0 ? of.layer.window : max_position; };
+  return std::any_of(groups.begin(), groups.end(), [&](const LayerGroup& other) {
+    if (other.layer.encoding != group.layer.encoding) return false;
+    const Index theirs = farthest(other), ours = farthest(group);
+    return theirs > ours || (theirs == ours && other.layers[0] < group.layers[0]);
+  });
+}
+
 std::vector<Said> said_at(const Place& place, const Model& model, const std::string& text) {
   Sayings sayings(place);
   const std::vector<const ModelInput*> inputs = inputs_at(place.part, model);
@@ -180,15 +191,12 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
   const Index layer = all || input ? -1 : layer_at(place.part, model, text);
   for (const ModelInput* one : inputs) add_input(*one, model, sayings);
   const std::vector<LayerGroup> groups = layer_groups(model);
-  std::vector<const LayerEncoding*> said;
   for (const LayerGroup& group : groups) {
     const LayerEncoding& encoding = group.layer.encoding;
     const bool asked = std::find(group.layers.begin(), group.layers.end(), layer) != group.layers.end();
     // A layer that does nothing is said of a model that does nothing elsewhere; what several do, once.
     const bool nothing = std::holds_alternative<NoPosition>(encoding) && (!model.inputs.empty() || groups.size() > 1);
-    const auto alike = [&](const LayerEncoding* other) { return *other == encoding; };
-    if (input || (all ? nothing || std::any_of(said.begin(), said.end(), alike) : !asked)) continue;
-    said.push_back(&encoding);
+    if (input || (all ? nothing || said_by_another(group, groups) : !asked)) continue;
     const bool only = all && groups.size() == 1 && model.inputs.empty();
     // The number that was asked for, which need not be the first of its kind.
     add_layer(only ? "" : std::to_string(all ? group.layers[0] : layer), group.layer, model, sayings);

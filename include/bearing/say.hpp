@@ -87,7 +87,8 @@ BEARING_EXPORT Said say_encoding(const std::string& text);
 /// An encoding that is given as its spec. Throws ConfigError for a record that is no encoding's.
 BEARING_EXPORT Said say_encoding(const Record& spec);
 
-/// The same as the first, with every kind of a model's layers, and of what is on its input, once.
+/// The same as the first, with every kind of a model's layers, and of what is on its input, once. Of layers that differ
+/// in their window alone, the ones that see furthest are named.
 BEARING_EXPORT std::vector<Said> say_encodings(const std::string& text);
 
 /// The same of a model that was read; its file's name is that of the texts.

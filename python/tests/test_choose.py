@@ -51,6 +51,12 @@ def test_a_model_at_hand_keeps_its_numbers() -> None:
     assert bearing.choose(model=file, wanted=131072).recommended.encoding == file
 
 
+def test_layers_without_a_window_decide() -> None:
+    file = f"@{ROOT / 'examples/models/gpt-oss-20b.json'}"
+    assert bearing.choose(model=file, wanted=262144).recommended.encoding.startswith("rope_yarn:factor=64")
+    assert bearing.choose(model=file, wanted=131072).recommended.encoding == file + "#1"
+
+
 @pytest.mark.parametrize(
     ("error", "text", "arguments"),
     [
