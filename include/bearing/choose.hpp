@@ -85,7 +85,7 @@ struct Advice {
   Situation situation = {};                ///< with what was left open filled in
   SpecimenOptions measured = {};           ///< the size at which properties were measured
   Index timed = 0;                         ///< tokens at which attention was timed
-  std::vector<Option> options = {};        ///< the recommended one first, those to avoid last
+  std::vector<Option> options = {};        ///< the recommended one first, if any fits; those to avoid last
   std::vector<std::string> unknowns = {};  ///< questions that have no known answer
 };
 
@@ -95,7 +95,8 @@ BEARING_EXPORT bool serves(AttentionKernel kernel, const Description& encoding);
 /// Puts a model at hand into a situation: its encoding, its sizes, how far it was trained and what its file promises.
 BEARING_EXPORT void take_model(Situation& situation, Subject model);
 
-/// Recommends an encoding: one option is always recommended. Throws RangeError "[choose] NAME: …" for a number out of
+/// Recommends an encoding: the first option, unless the situation rules out all that are known; then all options are to
+/// be avoided. Throws RangeError "[choose] NAME: …" for a number out of
 /// range and ShapeError for a dim that is not a multiple of 4. The trained length must be known where more is wanted
 /// than the model reaches.
 BEARING_EXPORT Advice choose(const Situation& situation, const Executor& on = {});

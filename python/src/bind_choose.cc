@@ -34,6 +34,11 @@ Enum answered(const std::string& word, const std::vector<Answer>& answers, const
   Argument{"choose", argument}.fail(words, "'" + word + "'");
 }
 
+nb::object recommended(const Advice& advice) {
+  const bool any = !advice.options.empty() && advice.options.front().rank == inspect::Rank::recommended;
+  return any ? nb::cast(advice.options.front()) : nb::none();
+}
+
 void bind_records(nb::module_& m) {
   record<Reason>(m, "AdviceReason", "Why an encoding is recommended, or not.",
                  {{"text", "str", [](const Reason& r) { return text(r.text); }, "The reason: one sentence."},
@@ -65,10 +70,10 @@ void bind_records(nb::module_& m) {
                    "Types of models that have it, at most 8."},
                   {"unless", "str", [](const Option& o) { return text(o.unless); }, "What would change the answer."}});
   record<Advice>(m, "Advice", "The answer of choose().",
-                 {{"recommended", "AdviceOption", [](const Advice& a) { return nb::cast(a.options.front()); },
-                   "The recommended option, which is the first."},
+                 {{"recommended", "AdviceOption | None", [](const Advice& a) { return recommended(a); },
+                   "The recommended option, which is the first; None if nothing that is known fits."},
                   {"options", "tuple[AdviceOption, ...]", [](const Advice& a) { return tuple_of(a.options); },
-                   "The recommended option, then alternatives, then what to avoid."},
+                   "The recommended option, if any, then alternatives, then what to avoid."},
                   {"unknowns", "tuple[str, ...]", [](const Advice& a) { return tuple_of(a.unknowns); },
                    "Questions about the situation that have no known answer."},
                   {"measured_length", "int", [](const Advice& a) -> nb::object { return nb::int_(a.measured.length); },

@@ -51,6 +51,12 @@ def test_a_model_at_hand_keeps_its_numbers() -> None:
     assert bearing.choose(model=file, wanted=131072).recommended.encoding == file
 
 
+def test_nothing_is_recommended_where_nothing_fits() -> None:
+    advice = bearing.choose(model=f"@{ROOT / 'examples/models/llama-3.1-8b.json'}", wanted=2**20, memory=1024)
+    assert advice.recommended is None
+    assert {option.rank for option in advice.options} == {"avoid"}
+
+
 def test_layers_without_a_window_decide() -> None:
     file = f"@{ROOT / 'examples/models/gpt-oss-20b.json'}"
     assert bearing.choose(model=file, wanted=262144).recommended.encoding.startswith("rope_yarn:factor=64")

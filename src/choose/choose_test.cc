@@ -166,6 +166,16 @@ TEST(Choose, ABudgetIsKept) {
   EXPECT_EQ(named(choose(s), Rank::recommended)[0], "cape_2d");
 }
 
+TEST(Choose, NothingIsRecommendedWhereNothingFits) {
+  Situation s = small(Task::generate);
+  s.from = at_hand("rope", Rope{.head_dim = 16, .pairing = Pairing::half}), s.wanted = 256, s.memory = 1;
+  const Advice advice = choose(s);
+  ASSERT_FALSE(advice.options.empty());
+  EXPECT_TRUE(named(advice, Rank::recommended).empty());
+  EXPECT_TRUE(named(advice, Rank::alternative).empty());
+  EXPECT_NE(advice.options[0].reasons[0].text.find("and may hold 1."), std::string::npos);
+}
+
 TEST(Choose, AKernelServesWhatItsWayAllows) {
   const auto all = [](const char* name) {
     std::string kernels;

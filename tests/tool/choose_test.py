@@ -90,6 +90,14 @@ class Choose(support.Base):
             self.assertLessEqual(len(option["models"]), 8)
         self.assertIn("bloom", " ".join(" ".join(option["models"]) for option in report["options"]))
 
+    def test_choose_says_so_where_nothing_fits(self):
+        arguments = ["--from", f"@{LLAMA}", "--wanted", "1024k", "--memory", "1024", "--kernel", "fused"]
+        result = run("choose", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("Nothing that is known fits. To change that, allow more bytes (--memory), or ask for a shorter "
+                      "length (--wanted), or take another kernel (--kernel).", " ".join(result.stdout.split()))
+        self.assertEqual({option["rank"] for option in self.report(*arguments)["options"]}, {"avoid"})
+
     def test_what_choose_names_check_takes(self):
         for arguments in (["--wanted", "8k"], ["--task", "images"], ["--from", f"@{LLAMA}", "--wanted", "256k"]):
             for option in self.report(*arguments)["options"]:

@@ -76,10 +76,26 @@ const char* heading(Rank rank) {
   return rank == Rank::recommended ? "Take" : rank == Rank::alternative ? "Or" : "Avoid";
 }
 
+/// What would let something fit.
+std::string nothing_fits(const Situation& s) {
+  std::string ways;
+  const auto add = [&](bool helps, const char* way) {
+    if (helps) ways += fmt::format("{}{}", ways.empty() ? "" : ", or ", way);
+  };
+  add(s.memory > 0, "allow more bytes (--memory)");
+  add(s.memory > 0, "ask for a shorter length (--wanted)");
+  add(!s.learned, "allow learned numbers (without --no-learned)");
+  add(s.kernel != inspect::AttentionKernel::any, "take another kernel (--kernel)");
+  return fmt::format("Nothing that is known fits. To change that, {}.", ways);
+}
+
 }  // namespace
 
 std::string to_text(const Advice& advice, const Style& style) {
   std::string out = wrapped("For: " + situation_text(advice.situation), style.width, 0);
+  if (advice.options.empty() || advice.options.front().rank == Rank::avoid) {
+    out += "\n" + wrapped(nothing_fits(advice.situation), style.width, 0);
+  }
   std::optional<Rank> before;
   for (const inspect::Option& option : advice.options) {
     if (before != option.rank) out += fmt::format("\n{}\n", bold(style, heading(option.rank)));
