@@ -132,5 +132,53 @@ TEST(ChooseModel, ATableEndsWhereTheModelsDoes) {
   EXPECT_NE(own->reasons.back().text.find("[0, 512)"), std::string::npos) << own->reasons.back().text;
 }
 
+Situation held(const std::string& file, Index wanted = 0) {
+  return holding(say_encodings("@" + std::string(BEARING_SOURCE_DIR) + "/" + file).front(), wanted);
+}
+const std::string corpus = "tests/corpus/hf_config/valid/";
+
+TEST(ChooseModel, AWindowOfPatchesIsTheTrainedLength) {
+  for (const auto& [name, patches] : {std::pair{"swin_tiny.json", 49}, {"beit_base.json", 196}}) {
+    SCOPED_TRACE(name);
+    const Advice advice = choose(held(corpus + name));
+    EXPECT_EQ(advice.situation.trained, patches);
+    EXPECT_EQ(advice.situation.axes, 2);
+    EXPECT_EQ(advice.timed, patches);
+    EXPECT_EQ(advice.options[0].rank, Rank::recommended);
+    const Advice longer = choose(held(corpus + name, 1'024));
+    EXPECT_EQ(longer.options[0].rank, Rank::recommended) << "for a new model";
+    EXPECT_NE(longer.options[0].reasons[0].text.find("ends at " + std::to_string(patches)), std::string::npos);
+  }
+  EXPECT_EQ(choose(held("examples/models/qwen2-vl-7b.json")).situation.axes, 3);
+}
+
+TEST(ChooseModel, ATableOfDistancesEndsWhereItsRowsDo) {
+  const Advice advice = choose(held(corpus + "bert_relative.json", 1'024));
+  EXPECT_EQ(advice.options[0].reasons[0].text,
+            "It is for a new model, or for one that is trained anew: what this one has, bert_relative_key, ends at 512 "
+            "tokens.");
+}
+
+TEST(ChooseModel, SizesThatTheModelDoesNotHaveAreRefused) {
+  const auto error = [](Situation s) {
+    try {
+      choose(s);
+    } catch (const std::logic_error& caught) {
+      return std::string(caught.what());
+    }
+    return std::string();
+  };
+  Situation rotary = held("examples/models/llama-3.1-8b.json"), bloom = held(corpus + "bloom_560m.json");
+  rotary.dim = 64, bloom.heads = 8;
+  EXPECT_EQ(error(rotary), "[choose] dim: must be 128, which the model has, got 64");
+  EXPECT_EQ(error(bloom), "[choose] heads: must be 16, which the model has, got 8");
+  Situation table = held(corpus + "bert_relative.json");
+  table.trained = 1'024;
+  EXPECT_TRUE(
+      error(table).starts_with("[choose] trained, heads, dim: must be sizes that the model's encoding serves, "
+                               "got 1024, 12, 64: q_positions, k_positions: must be less than"))
+      << error(table);
+}
+
 }  // namespace
 }  // namespace bearing::inspect

@@ -41,7 +41,7 @@ struct Situation {
   Index longest = 0;                ///< what the file of a model at hand promises; 0: as trained and scaled
   Index window = 0;                 ///< how many tokens back a token of a model at hand sees; 0: all
   std::optional<bool> causal = {};  ///< empty: by the task
-  Index axes = 0;                   ///< coordinates of a position, 1 or 2; 0: by the task
+  Index axes = 0;                   ///< coordinates of a position, 1 or 2; 0: the model's, or by the task
   AttentionKernel kernel = AttentionKernel::any;
   bool learned = true;               ///< an encoding may have learned numbers
   bool tuning = true;                ///< the model can be trained a little at the wanted length

@@ -120,7 +120,7 @@ void bind_choose(nb::module_& m) {
       "trained: how many tokens or patches the model is trained for.\n"
       "wanted: how many it must serve.\n"
       "causal: whether a query sees only keys before it; by default as usual for the task.\n"
-      "axes: how many coordinates a position has: 1 or 2.\n"
+      "axes: how many coordinates a position has, 1 or 2; by default the model's, or as usual for the task.\n"
       "kernel: what computes attention: 'any', 'bias', 'fused' or 'linear'.\n"
       "learned: whether the encoding may have learned numbers.\n"
       "tuning: whether the model can be trained a little at the wanted length.\n"
@@ -129,7 +129,8 @@ void bind_choose(nb::module_& m) {
       "heads: how many heads the model has.\n"
       "dim: how many dimensions a head has.\n"
       "seed: draws the numbers that a model would learn.\n\n"
-      "Raises RangeError for a number out of range, ShapeError for a dim that is not a multiple of 4.");
+      "Raises RangeError for a number out of range, ShapeError for a dim that is not a multiple of 4, and for sizes "
+      "that the model does not have.");
 }
 
 }  // namespace bearing::python

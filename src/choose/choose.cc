@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <bearing/error.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "choose/measure.hpp"
@@ -65,6 +67,19 @@ bool applies(const Rule& rule, const Situation& s, bool rotary) {
          holds(rule.length, is_longer(s)) && holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal);
 }
 
+/// Measures what a model at hand has. What it refuses is a size that is not the model's.
+template <class Measure>
+void fitting_the_model(const Situation& s, const Measure& measure) {
+  try {
+    measure();
+  } catch (const std::logic_error& error) {
+    std::string_view why = error.what();
+    if (why.starts_with('[')) why.remove_prefix(std::min(why.size(), why.find(']') + 2));  // the function within
+    throw ShapeError(concat("[choose] trained, heads, dim: must be sizes that the model's encoding serves, got ",
+                            s.trained, ", ", s.heads, ", ", s.dim, ": ", why));
+  }
+}
+
 /// Makes the options of one situation.
 class Chooser {
  public:
@@ -72,7 +87,9 @@ class Chooser {
       : s_(situation), on_(on), rotary_(rotary_at_hand(situation)) {}
 
   std::vector<Option> options() {
-    if (s_.from && !rotary_) add_what_it_has();
+    if (s_.from && !rotary_) {
+      fitting_the_model(s_, [&] { add_what_it_has(); });
+    }
     if (count(Rank::recommended) > 0) return std::move(options_);  // all others would have to be trained anew
     for (const Rule& rule : rules()) {
       if (applies(rule, s_, rotary_.has_value())) add(rule);
@@ -158,26 +175,34 @@ class Chooser {
     }
   }
 
-  /// The encoding of a model at hand that is not rotary: what becomes of it past the trained length is measured.
-  void add_what_it_has() {
+  /// What becomes of the encoding of a model at hand past its trained length.
+  Property past_training() const {
     const Description& of = s_.from->description;
-    Option option{.rank = Rank::recommended, .encoding = s_.from->name, .name = of.name, .title = of.title};
-    const std::string hindrance = hindered(of, option, true);
     SpecimenOptions size = size_at_hand(s_);
     if (of.encoding != nullptr && of.encoding->inputs) {
       size.length = std::clamp<Index>(most_columns / size.dim, size.length, std::max(size.length, reach(s_)));
     }
     const std::vector<Property> properties = check(of, size, on_);
-    const auto past = std::find_if(properties.begin(), properties.end(),
-                                   [](const Property& one) { return one.name == "extensible"; });
-    const bool ends = is_longer(s_) && past->verdict == Verdict::no;
+    return *std::find_if(properties.begin(), properties.end(),
+                         [](const Property& one) { return one.name == "extensible"; });
+  }
+
+  /// The encoding of a model at hand that is not rotary: what becomes of it past the trained length is measured.
+  void add_what_it_has() {
+    const Description& of = s_.from->description;
+    Option option{.rank = Rank::recommended, .encoding = s_.from->name, .name = of.name, .title = of.title};
+    const Property past = past_training();
+    const bool ends = is_longer(s_) && past.verdict == Verdict::no;
+    const std::string hindrance = ends ? "" : hindered(of, option, true);  // past its end it has no costs
     if (!hindrance.empty()) option.reasons.push_back({hindrance, ""});
     option.reasons.push_back(ends ? Reason{"The model has it. Its rows would have to be trained anew.", ""}
                                   : Reason{"The model has it: another encoding would have to be trained anew.", ""});
-    if (is_longer(s_)) option.reasons.push_back(property_reason(*past));
+    if (is_longer(s_)) option.reasons.push_back(property_reason(past));
     if (ends || !hindrance.empty()) option.rank = Rank::avoid, option.costs.reset();
     ends_ = ends;
-    option.unless = "The model is trained anew: then leave it out of the question.";
+    option.unless = ends && s_.axes == 2
+                        ? concat("Attention stays within windows of ", reach(s_), " patches: then the image may grow.")
+                        : "The model is trained anew: then leave it out of the question.";
     options_.push_back(std::move(option));
   }
 

@@ -1,10 +1,12 @@
 #include "choose/situation.hpp"
 
 #include <algorithm>
+#include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
 #include <utility>
 
+#include "choose/measure.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -29,6 +31,42 @@ double stretch(const RopeScaling& scaling) {
         return 1.0;
       },
       scaling);
+}
+
+/// Heads of the model at hand and dimensions of a head, where it states them; else 0.
+Sizes stated_sizes(const Subject& model) {
+  Sizes sizes = model.sizes;
+  const EncodingInfo* info = model.description.encoding;
+  if (info == nullptr || !info->inputs) return sizes;
+  // What is added to the input has a column for each dimension of all heads.
+  const bool divides = sizes.heads > 0 && sizes.dim % sizes.heads == 0;
+  return sizes.dim = divides ? sizes.dim / sizes.heads : 0, sizes;
+}
+
+/// Thrown for a size that the model at hand does not have.
+void check_stated(const char* what, Index value, Index stated) {
+  if (stated == 0 || value == stated) return;
+  throw ShapeError(concat("[choose] ", what, ": must be ", stated, ", which the model has, got ", value));
+}
+
+/// The width of the grid of patches that the encoding of the model at hand is for, at that length; 0: a sequence.
+Index grid_width(const Situation& s, Index length) {
+  SpecimenOptions size = size_at_hand(s);
+  size.length = length;
+  return make(s.from->description, size).width;
+}
+
+/// Patches of that grid, if it is of one size; else 0.
+Index fixed_grid(const Situation& s) {
+  const Index width = grid_width(s, 256);
+  return width == grid_width(s, 1024) ? width * width : 0;
+}
+
+/// Coordinates of a position: those that the model at hand looks at, else as usual for the task.
+Index usual_axes(const Situation& s) {
+  if (const std::optional<Rope> rope = rotary_at_hand(s)) return resolve(*rope, s.trained).axes;
+  const bool grid = s.from && grid_width(s, std::clamp<Index>(s.trained, 16, 256)) > 0;
+  return grid || s.task == Task::images ? 2 : 1;
 }
 
 }  // namespace
@@ -61,9 +99,14 @@ Situation completed(Situation s) {
   check_range("heads", s.heads, 1, 1024);
   check_range("dim", s.dim, 4, 1024);
   if (s.dim % 4 != 0) throw ShapeError(concat("[choose] dim: must be a multiple of 4, got ", s.dim));
+  if (s.from) {
+    const Sizes stated = stated_sizes(*s.from);
+    check_stated("heads", s.heads, stated.heads);
+    check_stated("dim", s.dim, stated.dim);
+  }
   check_range("memory", s.memory, 0, Index{1} << 50);
-  if (s.axes == 0) s.axes = s.task == Task::images ? 2 : 1;
-  check_range("axes", s.axes, 1, 2);
+  if (s.axes != 0) check_range("axes", s.axes, 1, 2);
+  if (s.axes == 0) s.axes = usual_axes(s);
   if (const std::optional<Rope> rope = rotary_at_hand(s)) {
     if (const Index stated = trained_length(rope->scaling); stated > 1) s.trained = stated;  // before it was stretched
   }
@@ -93,19 +136,19 @@ std::string filled(std::string text, const Situation& s) {
 void take_model(Situation& s, Subject model) {
   const Sizes& sizes = model.sizes;
   const RopeLengths& lengths = model.lengths;
-  const EncodingInfo* info = model.description.encoding;
   if (lengths.longest > 1) {
     s.longest = lengths.longest, s.window = lengths.window <= lengths.longest ? lengths.window : 0;
     s.trained = lengths.trained;
   } else if (sizes.length > 1) {
     s.trained = sizes.length;
   }
+  const Sizes stated = stated_sizes(model);
   if (sizes.heads > 0) s.heads = sizes.heads;
-  if (sizes.dim > 0) s.dim = sizes.dim;
-  // What is added to the input has a column for each dimension of all heads.
-  const bool columns = info != nullptr && info->inputs && sizes.heads > 0;
-  if (columns && sizes.dim % sizes.heads == 0) s.dim = sizes.dim / sizes.heads;
+  if (sizes.dim > 0) s.dim = stated.dim > 0 ? stated.dim : sizes.dim;
   s.from = std::move(model);
+  if (lengths.longest <= 1 && sizes.length <= 1 && !rotary_at_hand(s)) {
+    if (const Index patches = fixed_grid(s); patches > 0) s.trained = patches;
+  }
 }
 
 }  // namespace bearing::inspect

@@ -64,8 +64,9 @@ double time_of(const Description& encoding, const Situation& s, Index heads) {
   const SpecimenOptions size{.heads = heads, .dim = s.dim, .length = timed_length(s), .seed = s.seed};
   const std::shared_ptr<const Drawn<float>> drawn = met_by_attention(encoding, size);
   if (drawn == nullptr || !drawn->made.term) return 1;
-  const Index width = s.axes == 2 ? square_side(size.length) : 0;
-  TimedAttention attention(heads, width > 0 ? width * width : size.length, s.dim, width, *s.causal);
+  const Index width = make(encoding, size).width;
+  TimedAttention attention(heads, width > 0 ? std::min(width * width, size.length) : size.length, s.dim, width,
+                           *s.causal);
   TermList<float> terms;
   terms.terms[0] = *drawn->made.term, terms.size = 1;
   double with = std::numeric_limits<double>::infinity(), without = with;

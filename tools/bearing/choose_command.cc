@@ -96,7 +96,7 @@ void add_options(Command& command, ChooseOptions& options) {
   command.flag("--no-tuning", words.no_tuning, "It cannot be trained at the wanted length");
   command.flag("--causal", words.causal, "A token sees earlier ones only");
   command.flag("--no-causal", words.no_causal, "It sees all (default: by the task)");
-  command.text("--axes", words.axes, "N", "Coordinates of a position, 1 or 2 (default: by\nthe task)");
+  command.text("--axes", words.axes, "N", "Coordinates of a position, 1 or 2 (default: the\nmodel's, or by the task)");
   command.word("--kernel", words.kernel, "KERNEL", words_of(inspect::kernel_answers()),
                "What attention is computed by (default any)");
   command.flag("--no-learned", words.no_learned, "The encoding may learn nothing");

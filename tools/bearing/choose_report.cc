@@ -24,9 +24,11 @@ const std::string& kernel_word(const Situation& s) {
 }
 
 std::string situation_text(const Situation& s) {
-  const char* units = s.axes == 2 ? "patches" : "tokens";
+  const char* units = s.axes == 2 ? "patches" : "tokens";  // of text, where a third axis is time
   std::string out = fmt::format("{}, {}, {}, ", task_word(s), *s.causal ? "causal" : "not causal",
-                                s.axes == 1 ? "one axis" : "two axes");
+                                s.axes == 1   ? "one axis"
+                                : s.axes == 2 ? "two axes"
+                                              : "three axes");
   out += s.window > 0    ? fmt::format("a window of {} {}", grouped(s.window), units)
          : s.trained > 0 ? fmt::format("trained on {} {}", grouped(s.trained), units)
                          : "trained length not stated";
