@@ -7,6 +7,8 @@
 #include <bearing/error.hpp>
 #include <bearing/io.hpp>
 #include <bearing/say.hpp>
+#include <filesystem>
+#include <set>
 
 namespace bearing::inspect {
 namespace {
@@ -41,7 +43,7 @@ TEST(ChooseModel, WhatTheFilePromisesIsReached) {
   EXPECT_EQ(choose(holding(scaled, 0)).situation.wanted, 131'072);
   const Advice more = choose(holding(scaled, 262'144));
   EXPECT_EQ(more.situation.trained, 8'192);
-  EXPECT_EQ(first(more), "rope_yarn:factor=32,trained_length=8192,head_dim=16,base=500000");
+  EXPECT_EQ(first(more), "rope_yarn:factor=32,trained_length=8192,head_dim=16,base=500000,pairing=half");
 }
 
 TEST(ChooseModel, ALengthThatMayBeStretchedAlreadyIsNotStretchedAgain) {
@@ -58,7 +60,7 @@ TEST(ChooseModel, ALengthThatMayBeStretchedAlreadyIsNotStretchedAgain) {
   }
   Situation said = holding(linear, 65'536);
   said.trained = 4'096;
-  EXPECT_EQ(first(choose(said)), "rope_yarn:factor=16,trained_length=4096,head_dim=16,base=500000");
+  EXPECT_EQ(first(choose(said)), "rope_yarn:factor=16,trained_length=4096,head_dim=16,base=500000,pairing=half");
 }
 
 TEST(ChooseModel, AWindowNeedsNoScaling) {
@@ -136,6 +138,66 @@ Situation held(const std::string& file, Index wanted = 0) {
   return holding(say_encodings("@" + std::string(BEARING_SOURCE_DIR) + "/" + file).front(), wanted);
 }
 const std::string corpus = "tests/corpus/hf_config/valid/";
+
+/// Takes the text as bearing.encoding() and `attend` do.
+void make_as_named(const std::string& text, const Situation& s) {
+  Said said = say_encoding(text);
+  said.complete({.heads = s.heads, .kv_heads = s.heads, .dim = s.dim, .length = s.trained});
+  said.finish();
+}
+
+void expect_made_as_named(const Situation& s) {
+  const Advice advice = choose(s);
+  for (const Option& option : advice.options) {
+    EXPECT_NO_THROW(make_as_named(option.encoding, advice.situation)) << option.encoding;
+  }
+}
+
+/// What decides the keys that are named; "" where the model keeps what it has.
+std::string rotary_kind(const Said& said) {
+  const Record spec = Said(said).example({});
+  const Rope* rope = spec.as<Rope>();
+  if (rope == nullptr) return "";
+  const char* pairing = rope->pairing == Pairing::half ? " half" : "";
+  return said.description().name + pairing + (rope->axes == RopeAxes{} ? "" : " axes");
+}
+
+// What every file has, and what is named for each of their rotary encodings far past its length.
+TEST(ChooseModel, WhatIsNamedCanBeMade) {
+  std::set<std::string> kinds;
+  for (const std::string& folder : {std::string("examples/models/"), corpus}) {
+    for (const auto& file : std::filesystem::directory_iterator(std::string(BEARING_SOURCE_DIR) + "/" + folder)) {
+      if (file.path().extension() != ".json") continue;
+      for (const Said& said : say_encodings("@" + file.path().string())) {
+        SCOPED_TRACE(said.text());
+        Situation s = holding(said, 1 << 20);
+        EXPECT_NO_THROW(make_as_named(said.text(), s));
+        const std::string kind = rotary_kind(said);
+        if (kind.empty() || !kinds.insert(kind).second) continue;
+        s.window = 0;
+        if (s.trained == 0) s.trained = 1'024;  // the file does not say
+        expect_made_as_named(s);
+      }
+    }
+  }
+  EXPECT_GT(kinds.size(), 8u);
+}
+
+TEST(ChooseModel, WhatIsNamedForANewModelCanBeMade) {
+  for (std::size_t task = 0; task < task_answers().size(); ++task) {
+    for (const Index wanted : {64, 256}) {
+      for (const bool tuning : {true, false}) {
+        SCOPED_TRACE(task_answers()[task].word);
+        expect_made_as_named({.task = static_cast<Task>(task),
+                              .trained = 64,
+                              .wanted = wanted,
+                              .tuning = tuning,
+                              .heads = 2,
+                              .dim = 16});
+      }
+    }
+  }
+}
 
 TEST(ChooseModel, AWindowOfPatchesIsTheTrainedLength) {
   for (const auto& [name, patches] : {std::pair{"swin_tiny.json", 49}, {"beit_base.json", 196}}) {

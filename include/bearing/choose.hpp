@@ -73,7 +73,7 @@ struct Costs {
 
 struct Option {
   Rank rank = Rank::alternative;
-  std::string encoding;              ///< as `bearing check` and say_encoding() take it
+  std::string encoding;              ///< as say_encoding() takes it, with all that a call must know
   std::string name, title;           ///< in the catalog
   std::vector<Reason> reasons = {};  ///< at least one
   std::optional<Costs> costs = {};   ///< of what can be used here

@@ -115,7 +115,7 @@ void bind_choose(nb::module_& m) {
               "heads: int | None = None, dim: int | None = None, seed: int = 1) -> Advice"),
       "Recommends an encoding, with reasons and their sources, costs, and what would change the answer.\n\n"
       "    advice = bearing.choose('generate', trained=4096, wanted=32768)\n"
-      "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096'\n\n"
+      "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096,pairing=half'\n\n"
       "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'.\n"
       "trained: how many tokens or patches the model is trained for.\n"
       "wanted: how many it must serve.\n"

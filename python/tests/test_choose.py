@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 def test_an_answer_has_reasons_costs_and_models() -> None:
     advice = bearing.choose("generate", trained=512)
     best = advice.recommended
-    assert best == advice.options[0] and best.rank == "recommended" and best.encoding == "rope"
+    assert best == advice.options[0] and best.rank == "recommended" and best.encoding == "rope:pairing=half"
     assert all(reason.text and isinstance(reason.source, str) for option in advice.options for reason in option.reasons)
     assert best.costs is not None and best.costs.parameters == 0 and best.costs.memory == "O(L)" and best.costs.time > 0
     assert "llama" in best.models and advice.unknowns and best.unless
@@ -45,9 +45,11 @@ def test_a_model_at_hand_keeps_its_numbers() -> None:
     rope = bearing.Rope(head_dim=32, base=500_000, pairing="half")
     advice = bearing.choose(model=rope, trained=128, wanted=512)
     best = advice.recommended.encoding
-    assert best == "rope_yarn:factor=4,trained_length=128,head_dim=32,base=500000"
+    assert best == "rope_yarn:factor=4,trained_length=128,head_dim=32,base=500000,pairing=half"
     file = f"@{ROOT / 'examples/models/llama-3.1-8b.json'}"
-    assert bearing.choose(model=file, wanted=262144).recommended.encoding.startswith("rope_yarn:factor=32")
+    longer = bearing.choose(model=file, wanted=262144).recommended.encoding
+    assert longer.startswith("rope_yarn:factor=32") and bearing.encoding(longer).pairing == "half"
+    assert bearing.encoding(bearing.choose(model=rope, trained=128).recommended.encoding) == rope
     assert bearing.choose(model=file, wanted=131072).recommended.encoding == file
 
 

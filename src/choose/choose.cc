@@ -190,7 +190,7 @@ class Chooser {
   /// The encoding of a model at hand that is not rotary: what becomes of it past the trained length is measured.
   void add_what_it_has() {
     const Description& of = s_.from->description;
-    Option option{.rank = Rank::recommended, .encoding = s_.from->name, .name = of.name, .title = of.title};
+    Option option{.rank = Rank::recommended, .encoding = text_at_hand(s_), .name = of.name, .title = of.title};
     const Property past = past_training();
     const bool ends = is_longer(s_) && past.verdict == Verdict::no;
     const std::string hindrance = ends ? "" : hindered(of, option, true);  // past its end it has no costs

@@ -51,8 +51,32 @@ void add_keys(const Record& spec, const Record& stood_for, const std::vector<std
   }
 }
 
+/// Members that have no default, and in which no name of the catalog differs from another: a text must give them.
+std::vector<std::string_view> must_be_given(const Description& name) {
+  const auto settled = [&](const MemberInfo& member) {
+    const std::string own = said(name.spec({}).get(member.name));
+    return std::any_of(catalog().begin(), catalog().end(), [&](const Description& other) {
+      if (other.encoding != name.encoding || !other.spec) return false;
+      const Record spec = other.spec({});
+      return &spec.type() == &name.spec({}).type() && said(spec.get(member.name)) != own;
+    });
+  };
+  std::vector<std::string_view> members;
+  for (const MemberInfo& member : name.spec({}).type().members) {
+    if (member.required && !settled(member)) members.emplace_back(member.name);
+  }
+  return members;
+}
+
+/// The keys of a spec.
+std::string keys_of(const Description& name, const Record& spec, const Record& stood_for) {
+  std::string keys;
+  add_keys(spec, stood_for, must_be_given(name), keys);
+  return keys;
+}
+
 /// The keys of a rotary spec; the scaling's come first.
-std::string keys_of(Rope rope, Rope stood_for, bool at_hand) {
+std::string keys_of(const Description& name, Rope rope, Rope stood_for, bool at_hand) {
   std::string keys;
   const auto record_of = [](const RopeScaling& scaling) {
     return std::visit([](const auto& of) { return Record::of(of); }, scaling);
@@ -61,8 +85,9 @@ std::string keys_of(Rope rope, Rope stood_for, bool at_hand) {
   rope.scaling = stood_for.scaling = NoScaling{};
   if (rope.rotary_dim == rope.head_dim) rope.rotary_dim = 0;
   if (!at_hand) rope.head_dim = stood_for.head_dim;  // the call's
-  add_keys(Record::of(rope), Record::of(stood_for),
-           at_hand ? std::vector<std::string_view>{"head_dim"} : std::vector<std::string_view>{}, keys);
+  std::vector<std::string_view> always = must_be_given(name);
+  if (at_hand) always.emplace_back("head_dim");
+  add_keys(Record::of(rope), Record::of(stood_for), always, keys);
   return keys;
 }
 
@@ -100,23 +125,36 @@ const Description* description_of(const Rule& rule, const std::optional<Rope>& a
 
 }  // namespace
 
+std::string text_at_hand(const Situation& s) {
+  const Subject& model = *s.from;
+  const Description* named = find(model.name);
+  if (named == nullptr || !named->spec || !model.description.spec) return model.name;  // a file, or JSON: it says all
+  const SpecimenOptions size = size_at_hand(s);
+  const Record spec = model.description.spec(size), stood_for = named->spec(size);
+  const Rope *rope = spec.as<Rope>(), *other = stood_for.as<Rope>();
+  return model.name + (rope != nullptr ? keys_of(*named, *rope, *other, true) : keys_of(*named, spec, stood_for));
+}
+
 Named named_by(const Rule& rule, const Situation& s, const std::optional<Rope>& at_hand) {
-  if (*rule.encoding == '\0') return {{s.from->name, s.from->description}, at_hand, at_hand};
+  if (*rule.encoding == '\0') return {{text_at_hand(s), s.from->description}, at_hand, at_hand};
   const Description* named = description_of(rule, at_hand);
   Named made{{named->name, *named}};
   if (!named->spec) return made;
   const Record spec = named->spec({.heads = s.heads, .dim = s.dim, .length = s.trained});
   const Rope* example = spec.as<Rope>();
-  if (example == nullptr) return made;
+  if (example == nullptr) return made.candidate.text += keys_of(*named, spec, spec), made;
   Rope rope = at_hand.value_or(*example);
   // The model's own scaling keeps its other numbers.
   const bool alike = at_hand && at_hand->scaling.index() == example->scaling.index();
   const RopeScaling scaling = scaled_to(alike ? at_hand->scaling : example->scaling, s);
-  if (!at_hand && std::holds_alternative<NoScaling>(scaling)) return {made.candidate, rope, rope};
+  if (!at_hand && std::holds_alternative<NoScaling>(scaling)) {
+    made.candidate.text += keys_of(*named, rope, *example, false);
+    return {made.candidate, rope, rope};
+  }
   rope.scaling = NoScaling{};
   made.before = made.after = rope;
   made.after->scaling = scaling;
-  made.candidate.text += keys_of(*made.after, *example, at_hand.has_value());
+  made.candidate.text += keys_of(*named, *made.after, *example, at_hand.has_value());
   made.candidate.description = with_rope(*named, *made.after);
   return made;
 }
