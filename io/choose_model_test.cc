@@ -221,6 +221,19 @@ TEST(ChooseModel, ATableOfDistancesEndsWhereItsRowsDo) {
             "tokens.");
 }
 
+TEST(ChooseModel, AModelSaysWhatItIsFor) {
+  const auto task = [](const char* name) { return choose(held(corpus + name)).situation.task; };
+  EXPECT_EQ(task("swin_tiny.json"), Task::images);
+  EXPECT_EQ(task("deberta_base.json"), Task::understand);
+  EXPECT_EQ(task("bert_relative.json"), Task::understand);
+  EXPECT_EQ(task("t5_small.json"), Task::understand) << "its encoder comes first";
+  EXPECT_EQ(task("gpt2.json"), Task::generate);
+  EXPECT_FALSE(*choose(held(corpus + "swin_tiny.json")).situation.causal);
+  Situation said = held(corpus + "deberta_base.json");
+  said.task = Task::speech;
+  EXPECT_EQ(choose(said).situation.task, Task::speech);
+}
+
 TEST(ChooseModel, SizesThatTheModelDoesNotHaveAreRefused) {
   const auto error = [](Situation s) {
     try {

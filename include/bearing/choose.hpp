@@ -34,7 +34,9 @@ BEARING_EXPORT const std::vector<Answer>& task_answers();
 BEARING_EXPORT const std::vector<Answer>& kernel_answers();
 
 struct Situation {
-  Task task = Task::generate;
+  /// Empty: what the encoding of a model at hand is for, where it says (patches: images; both directions: understand);
+  /// else generate.
+  std::optional<Task> task = {};
   /// Tokens, or patches. What the scaling of a model at hand states counts more; 0: its file does not say (`longest`).
   Index trained = 2048;
   Index wanted = 0;                 ///< the longest that it is to serve; 0: as long as it is used now

@@ -88,16 +88,17 @@ void bind_choose(nb::module_& m) {
   bind_records(m);
   m.def(
       "choose",
-      [](const std::string& task, std::optional<Index> trained, std::optional<Index> wanted, std::optional<bool> causal,
-         std::optional<Index> axes, const std::string& kernel, bool learned, bool tuning, std::optional<Index> memory,
-         nb::handle model, std::optional<Index> heads, std::optional<Index> dim, std::uint64_t seed) {
-        Situation s{.task = answered<inspect::Task>(task, inspect::task_answers(), "task"),
-                    .causal = causal,
+      [](const std::optional<std::string>& task, std::optional<Index> trained, std::optional<Index> wanted,
+         std::optional<bool> causal, std::optional<Index> axes, const std::string& kernel, bool learned, bool tuning,
+         std::optional<Index> memory, nb::handle model, std::optional<Index> heads, std::optional<Index> dim,
+         std::uint64_t seed) {
+        Situation s{.causal = causal,
                     .kernel = answered<inspect::AttentionKernel>(kernel, inspect::kernel_answers(), "kernel"),
                     .learned = learned,
                     .tuning = tuning,
                     .seed = seed,
                     .models = [](const std::string& encoding) { return model_types_of(encoding); }};
+        if (task) s.task = answered<inspect::Task>(*task, inspect::task_answers(), "task");
         if (!model.is_none()) inspect::take_model(s, subject_of(said_by(model, {"choose", "model"})));
         s.trained = trained.value_or(s.trained), s.wanted = wanted.value_or(0);
         s.heads = heads.value_or(s.heads), s.dim = dim.value_or(s.dim);
@@ -105,18 +106,19 @@ void bind_choose(nb::module_& m) {
         const Unlocked released;
         return inspect::choose(s);
       },
-      nb::arg("task") = "generate", nb::kw_only(), nb::arg("trained") = nb::none(), nb::arg("wanted") = nb::none(),
+      nb::arg("task") = nb::none(), nb::kw_only(), nb::arg("trained") = nb::none(), nb::arg("wanted") = nb::none(),
       nb::arg("causal") = nb::none(), nb::arg("axes") = nb::none(), nb::arg("kernel") = "any",
       nb::arg("learned") = true, nb::arg("tuning") = true, nb::arg("memory") = nb::none(),
       nb::arg("model") = nb::none(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(), nb::arg("seed") = 1,
-      nb::sig("def choose(task: str = 'generate', *, trained: int | None = None, wanted: int | None = None, "
+      nb::sig("def choose(task: str | None = None, *, trained: int | None = None, wanted: int | None = None, "
               "causal: bool | None = None, axes: int | None = None, kernel: str = 'any', learned: bool = True, "
               "tuning: bool = True, memory: int | None = None, model: str | Spec | None = None, "
               "heads: int | None = None, dim: int | None = None, seed: int = 1) -> Advice"),
       "Recommends an encoding, with reasons and their sources, costs, and what would change the answer.\n\n"
       "    advice = bearing.choose('generate', trained=4096, wanted=32768)\n"
       "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096,pairing=half'\n\n"
-      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'.\n"
+      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'; by default what the model's "
+      "encoding is for, where it says, else 'generate'.\n"
       "trained: how many tokens or patches the model is trained for.\n"
       "wanted: how many it must serve.\n"
       "causal: whether a query sees only keys before it; by default as usual for the task.\n"

@@ -59,6 +59,13 @@ def test_nothing_is_recommended_where_nothing_fits() -> None:
     assert {option.rank for option in advice.options} == {"avoid"}
 
 
+def test_a_model_says_what_it_is_for() -> None:
+    table = f"@{ROOT / 'tests/corpus/hf_config/valid/swin_tiny.json'}"
+    grown = bearing.choose(model=table, wanted=256)
+    assert grown.recommended.name == "rope_mixed"
+    assert bearing.choose("generate", model=table, wanted=256, axes=1).recommended.name == "rope_yarn"
+
+
 def test_layers_without_a_window_decide() -> None:
     file = f"@{ROOT / 'examples/models/gpt-oss-20b.json'}"
     assert bearing.choose(model=file, wanted=262144).recommended.encoding.startswith("rope_yarn:factor=64")

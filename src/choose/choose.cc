@@ -61,7 +61,7 @@ bool holds(Length wanted, bool longer) { return wanted == Length::either || (wan
 bool of_task(unsigned tasks, Task task) { return (tasks >> static_cast<unsigned>(task) & 1u) != 0; }
 
 bool applies(const Rule& rule, const Situation& s, bool rotary) {
-  const bool here = rotary ? rule.rotary == Holds::yes : rule.rotary != Holds::yes && of_task(rule.tasks, s.task);
+  const bool here = rotary ? rule.rotary == Holds::yes : rule.rotary != Holds::yes && of_task(rule.tasks, *s.task);
   const bool windowed = rotary && s.window > 0;
   return here && rule.windowed == windowed && (rule.axes == 0 || rotary || rule.axes == s.axes) &&
          holds(rule.length, is_longer(s)) && holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal);
@@ -223,7 +223,7 @@ Advice choose(const Situation& situation, const Executor& on) {
   advice.options = Chooser(s, on).options();
   const bool rotary = rotary_at_hand(s).has_value();
   for (const Unknown& unknown : unknowns()) {
-    if (!of_task(unknown.tasks, s.task) || !holds(unknown.length, is_longer(s)) || !holds(unknown.rotary, rotary))
+    if (!of_task(unknown.tasks, *s.task) || !holds(unknown.length, is_longer(s)) || !holds(unknown.rotary, rotary))
       continue;
     if (s.from && !rotary) continue;  // it stays as it is
     advice.unknowns.push_back(filled(unknown.text, s));

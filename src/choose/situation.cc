@@ -62,11 +62,29 @@ Index fixed_grid(const Situation& s) {
   return width == grid_width(s, 1024) ? width * width : 0;
 }
 
-/// Coordinates of a position: those that the model at hand looks at, else as usual for the task.
-Index usual_axes(const Situation& s) {
+/// Coordinates of a position that the encoding of the model at hand looks at.
+Index axes_at_hand(const Situation& s) {
   if (const std::optional<Rope> rope = rotary_at_hand(s)) return resolve(*rope, s.trained).axes;
-  const bool grid = s.from && grid_width(s, std::clamp<Index>(s.trained, 16, 256)) > 0;
-  return grid || s.task == Task::images ? 2 : 1;
+  return grid_width(s, std::clamp<Index>(s.trained, 16, 256)) > 0 ? 2 : 1;
+}
+
+/// Whether the encoding of the model at hand is one for keys on both sides.
+bool sees_both_sides(const Situation& s) {
+  const Description& of = s.from->description;
+  if (of.name.starts_with("bert_relative") || of.name.starts_with("deberta")) return true;
+  const Record spec = of.spec ? of.spec(size_at_hand(s)) : Record{};
+  if (!spec || spec.type().member("direction") == nullptr) return false;
+  const Value direction = spec.get("direction");
+  const auto* word = std::get_if<std::string>(&direction);
+  return word != nullptr && *word == "bidirectional";
+}
+
+/// Fills in the task, causal and axes, where they were left open.
+void settle_task(Situation& s) {
+  const Index axes = s.from ? axes_at_hand(s) : 1;
+  if (!s.task) s.task = axes == 2 ? Task::images : s.from && sees_both_sides(s) ? Task::understand : Task::generate;
+  if (!s.causal) s.causal = s.task == Task::generate;
+  if (s.axes == 0) s.axes = s.task == Task::images && !rotary_at_hand(s) ? 2 : axes;
 }
 
 }  // namespace
@@ -106,7 +124,7 @@ Situation completed(Situation s) {
   }
   check_range("memory", s.memory, 0, Index{1} << 50);
   if (s.axes != 0) check_range("axes", s.axes, 1, 2);
-  if (s.axes == 0) s.axes = usual_axes(s);
+  settle_task(s);
   if (const std::optional<Rope> rope = rotary_at_hand(s)) {
     if (const Index stated = trained_length(rope->scaling); stated > 1) s.trained = stated;  // before it was stretched
   }
@@ -116,7 +134,6 @@ Situation completed(Situation s) {
                "trained on before it was stretched to ",
                s.longest));
   }
-  if (!s.causal) s.causal = s.task == Task::generate;
   return s;
 }
 

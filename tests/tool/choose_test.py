@@ -90,6 +90,12 @@ class Choose(support.Base):
             self.assertLessEqual(len(option["models"]), 8)
         self.assertIn("bloom", " ".join(" ".join(option["models"]) for option in report["options"]))
 
+    def test_choose_says_where_a_file_does_not_say_the_task(self):
+        file = f"@{SOURCE}/tests/corpus/hf_config/valid/"
+        for name, task in (("bert_base", "generate (not said: --task), causal"), ("swin_tiny", "images, not causal"),
+                           ("deberta_base", "understand, not causal")):
+            self.assertIn(f"For: {task}", run("choose", "--from", f"{file}{name}.json").stdout)
+
     def test_choose_says_so_where_nothing_fits(self):
         arguments = ["--from", f"@{LLAMA}", "--wanted", "1024k", "--memory", "1024", "--kernel", "fused"]
         result = run("choose", *arguments)

@@ -83,13 +83,15 @@ void choose_encoding(const ChooseOptions& options) {
     progress.show("choose: measuring");
     return inspect::choose(situation, on);
   });
-  deliver(options.out, options.json ? to_json(advice) : to_text(advice, output_style(options.out)));
+  // A model may say what it is for; none says that it generates.
+  const bool task_said = situation.task || !situation.from || advice.situation.task != inspect::Task::generate;
+  deliver(options.out, options.json ? to_json(advice) : to_text(advice, output_style(options.out), task_said));
 }
 
 void add_options(Command& command, ChooseOptions& options) {
   ChooseWords& words = options.words;
   command.word("--task", words.task, "TASK", words_of(inspect::task_answers()),
-               "What the model is for (default generate)");
+               "What the model is for (default: what its encoding\nis for, where it says; else generate)");
   command.text("--trained", words.trained, "N",
                "Tokens, or patches, that it is trained on\n(default 2048, or the model's)");
   command.text("--wanted", words.wanted, "N", "The longest that it is to serve (default: as\ntrained)");

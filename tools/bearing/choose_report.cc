@@ -17,15 +17,16 @@ using inspect::Situation;
 
 const std::string& word(const std::vector<inspect::Answer>& answers, std::size_t i) { return answers[i].word; }
 const std::string& task_word(const Situation& s) {
-  return word(inspect::task_answers(), static_cast<std::size_t>(s.task));
+  return word(inspect::task_answers(), static_cast<std::size_t>(*s.task));
 }
 const std::string& kernel_word(const Situation& s) {
   return word(inspect::kernel_answers(), static_cast<std::size_t>(s.kernel));
 }
 
-std::string situation_text(const Situation& s) {
+std::string situation_text(const Situation& s, bool task_said) {
   const char* units = s.axes == 2 ? "patches" : "tokens";  // of text, where a third axis is time
-  std::string out = fmt::format("{}, {}, {}, ", task_word(s), *s.causal ? "causal" : "not causal",
+  std::string out = fmt::format("{}{}, {}, {}, ", task_word(s), task_said ? "" : " (not said: --task)",
+                                *s.causal ? "causal" : "not causal",
                                 s.axes == 1   ? "one axis"
                                 : s.axes == 2 ? "two axes"
                                               : "three axes");
@@ -93,8 +94,8 @@ std::string nothing_fits(const Situation& s) {
 
 }  // namespace
 
-std::string to_text(const Advice& advice, const Style& style) {
-  std::string out = wrapped("For: " + situation_text(advice.situation), style.width, 0);
+std::string to_text(const Advice& advice, const Style& style, bool task_said) {
+  std::string out = wrapped("For: " + situation_text(advice.situation, task_said), style.width, 0);
   if (advice.options.empty() || advice.options.front().rank == Rank::avoid) {
     out += "\n" + wrapped(nothing_fits(advice.situation), style.width, 0);
   }
