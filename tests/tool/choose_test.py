@@ -96,6 +96,12 @@ class Choose(support.Base):
                            ("deberta_base", "understand, not causal")):
             self.assertIn(f"For: {task}", run("choose", "--from", f"{file}{name}.json").stdout)
 
+    def test_choose_says_how_a_scaling_gets_into_a_file(self):
+        how = 'For config.json, in Python: bearing.hf_rope(bearing.encoding("rope_yarn:...'
+        for arguments, said in ((["--from", f"@{LLAMA}", "--wanted", "256k"], True), (["--from", f"@{LLAMA}"], False),
+                                (["--from", "rope", "--wanted", "8k"], False), (["--wanted", "8k"], False)):
+            self.assertEqual(how in " ".join(run("choose", *arguments).stdout.split()), said, arguments)
+
     def test_choose_says_so_where_nothing_fits(self):
         arguments = ["--from", f"@{LLAMA}", "--wanted", "1024k", "--memory", "1024", "--kernel", "fused"]
         result = run("choose", *arguments)

@@ -58,6 +58,12 @@ std::string costs_text(const Costs& costs, const Advice& advice) {
   return fmt::format("Costs: {}; {}; {}.", learned, held, time);
 }
 
+/// Whether it is another scaling for a model's file.
+bool changes_the_file(const inspect::Option& option, const Situation& s) {
+  const bool rotary = option.name.starts_with("rope_") && s.from->description.name.starts_with("rope");
+  return option.rank == Rank::recommended && rotary && s.from->name.starts_with('@') && option.encoding != s.from->name;
+}
+
 std::string option_text(const inspect::Option& option, const Advice& advice, const Style& style) {
   const std::size_t width = style.width;
   const auto line = [&](const std::string& text) { return "  " + wrapped(text, width, 4); };
@@ -70,6 +76,10 @@ std::string option_text(const inspect::Option& option, const Advice& advice, con
     out += line(reason.source.empty() ? reason.text : fmt::format("{} [{}]", reason.text, reason.source));
   }
   if (option.costs && option.rank != Rank::avoid) out += line(costs_text(*option.costs, advice));
+  if (advice.situation.from && changes_the_file(option, advice.situation)) {
+    out += line(
+        fmt::format("For config.json, in Python: bearing.hf_rope(bearing.encoding(\"{}:...\"), \"v5\").", option.name));
+  }
   if (!option.models.empty()) out += line(fmt::format("Models that have it: {}.", fmt::join(option.models, ", ")));
   if (!option.unless.empty()) out += line("Unless: " + option.unless);
   return out;
