@@ -79,6 +79,16 @@ Problem side_of(const Asked& asked, bool queries, Index dim, const Positions& at
   return side;
 }
 
+/// The decays of linear attention, each of which has a rate for every head that has a state: those of the keys.
+/// problem: with rows as they are turned.
+template <class A>
+void check_decays(const Asked& asked, const std::vector<Made<A>>& made, Problem problem) {
+  problem.heads = problem.kv_heads;
+  for (const Made<A>& one : made) {
+    if (one.term && one.term->log_decay != nullptr) check_one<A>(asked, *one.term, problem);
+  }
+}
+
 /// Encodings of rows, then all others with rows as they are turned.
 template <class A>
 void check_terms(const Asked& asked, const std::vector<Made<A>>& made, const Positions& q_positions,
@@ -92,6 +102,7 @@ void check_terms(const Asked& asked, const std::vector<Made<A>>& made, const Pos
     check_one<A>(asked, *one.term, side_of(asked, false, problem.dim, k_positions));
     if (one.term->out_dim != nullptr) problem.dim = one.term->out_dim(one.term->self, problem.dim);
   }
+  if (asked.function == "linear_attention") return check_decays<A>(asked, made, problem);
   for (const Made<A>& one : made) {
     if (!one.term) continue;
     const bool value = one.term->add_values != nullptr;

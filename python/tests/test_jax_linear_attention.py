@@ -56,6 +56,30 @@ def test_linear_attention_and_its_gradients_are_those_of_bearing(name, normalise
         np.testing.assert_array_equal(got_encodings.parameters[parameter], gradient)
 
 
+@pytest.mark.parametrize(
+    ("decay", "shape"),
+    [
+        (lambda array: bearing.RetentionBias(rates=-array), (KV_HEADS,)),
+        (bearing.ForgettingBias, (BATCH, KV_HEADS, 6)),
+        (bearing.GatedDecayTerm, (BATCH, KV_HEADS, 6, DIM)),
+    ],
+)
+def test_states_of_key_heads_that_several_query_heads_read_decay_as_in_bearing(decay, shape, rng):
+    q, k, v = (rng.standard_normal((BATCH, heads, 6, DIM)) for heads in (HEADS, KV_HEADS, KV_HEADS))
+    encoding, d_out = decay(-rng.uniform(0.1, 1, shape)), rng.standard_normal(q.shape)
+    options = dict(mask="causal", epsilon=0.25)
+    *grads, (d_parameters,), _ = bearing.linear_attention_backward(q, k, v, d_out, encoding, **options)
+    out, pull_back = jax.vjp(jax.jit(lambda *given: linear_attention(*given, **options)), q, k, v, encoding)
+    np.testing.assert_array_equal(out, bearing.linear_attention(q, k, v, encoding, **options))
+    *got, got_encoding = pull_back(jnp.asarray(d_out))
+    jax.tree.map(np.testing.assert_array_equal, got, grads)
+    for name, gradient in d_parameters.items():
+        np.testing.assert_array_equal(got_encoding.parameters[name], gradient)
+    of_query_heads = bearing.RetentionBias(bearing.Retention.published(HEADS))
+    with pytest.raises(bearing.ShapeError, match=f"must be one for each of {KV_HEADS} heads, got {HEADS}"):
+        jax.eval_shape(lambda: linear_attention(q, k, v, of_query_heads, **options))
+
+
 @pytest.mark.parametrize("mask", ["none", "causal"])
 def test_linear_attention_is_what_jax_computes_from_its_formula(mask, rng):
     q, k, v = arrays(rng)

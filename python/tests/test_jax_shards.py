@@ -91,6 +91,32 @@ for shape, spec in [((6, 8), P()), ((4, 6, 8), P("h")), ((4, 1, 8), P("h")), ((8
 print("equal")
 """
 
+DECAYS = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+jax.config.update("jax_enable_x64", True)
+import bearing.jax
+
+rng = np.random.default_rng(0)
+mesh = Mesh(np.array(jax.devices()), ("h",))
+assert mesh.size == 2
+
+
+def loss(q, k, v, gates):
+    return (bearing.jax.linear_attention(q, k, v, bearing.ForgettingBias(gates), mask="causal") ** 2).sum()
+
+
+slope = jax.jit(jax.value_and_grad(loss, (0, 1, 2, 3)))
+for kv_heads in (1, 2):
+    q, k, v = (jnp.asarray(rng.standard_normal((2, heads, 8, 4))) for heads in (4, kv_heads, kv_heads))
+    given = q, k, v, -jnp.asarray(rng.random((2, kv_heads, 8)))
+    spread = [jax.device_put(x, NamedSharding(mesh, P(None, "h") if x.shape[1] > 1 else P())) for x in given]
+    for one, other in zip(jax.tree.leaves(slope(*spread)), jax.tree.leaves(slope(*given))):
+        np.testing.assert_allclose(one, other, rtol=0, atol=64 * 2.0**-53 * float(jnp.abs(other).max()))
+print("equal")
+"""
+
 
 def run(program: list[str], devices: int) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"XLA_FLAGS": flags_for(devices)}
@@ -109,6 +135,11 @@ def test_shards_of_a_sequence_are_as_one():
 
 def test_heads_are_shared_with_what_is_visible():
     done = run(["-c", VISIBLE], 2)
+    assert done.stdout.strip() == "equal", done.stderr
+
+
+def test_decays_are_shared_as_the_heads_of_keys_are():
+    done = run(["-c", DECAYS], 2)
     assert done.stdout.strip() == "equal", done.stderr
 
 

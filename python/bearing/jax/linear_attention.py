@@ -166,7 +166,8 @@ def _axes(options: _Options, learned: _Learned, q_positions: Any, k_positions: A
         "kv": [laid("bk..", options.time_first)] * 2,
         "positions": [position_axes(one) for one in present([q_positions, k_positions])],
         "state": ["bk..", "bk."],
-        "parameters": parameter_axes(options.plan, learned.parameters),
+        # Those with heads are decays, of the keys' heads.
+        "parameters": [text.replace("h", "k") for text in parameter_axes(options.plan, learned.parameters)],
     }
 
 
