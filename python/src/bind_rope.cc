@@ -119,7 +119,7 @@ void bind_frequencies(nb::module_& m) {
   m.def(
       "high_frequency",
       [](nb::handle frequencies, Index trained_length) {
-        return high_frequency(frequencies_of(frequencies, {"high_frequency", "frequencies"}), trained_length);
+        return high_frequency(turning_frequencies_of(frequencies, {"high_frequency", "frequencies"}), trained_length);
       },
       nb::arg("frequencies").none(), nb::arg("trained_length"),
       nb::sig("def high_frequency(frequencies: RopeFrequencies | RopeTable | Rope, trained_length: int) -> "
@@ -131,7 +131,7 @@ void bind_frequencies(nb::module_& m) {
   m.def(
       "negative_angle",
       [](nb::handle frequencies) {
-        return negative_angle(frequencies_of(frequencies, {"negative_angle", "frequencies"}));
+        return negative_angle(turning_frequencies_of(frequencies, {"negative_angle", "frequencies"}));
       },
       nb::arg("frequencies").none(),
       nb::sig("def negative_angle(frequencies: RopeFrequencies | RopeTable | Rope) -> RopeFrequencies"),
@@ -151,6 +151,13 @@ RopeFrequencies frequencies_of(nb::handle from, const Argument& argument) {
   if (nb::isinstance<Table>(from)) return nb::cast<const Table&>(from).frequencies();
   if (const auto* rope = spec_as<Rope>(from)) return resolve(*rope);
   argument.fail("a RopeFrequencies, RopeTable or Rope", nb::cast<std::string>(nb::repr(from)));
+}
+
+RopeFrequencies turning_frequencies_of(nb::handle from, const Argument& argument) {
+  const auto* rope = spec_as<Rope>(from);
+  if (rope == nullptr || !depends_on_length(rope->scaling)) return frequencies_of(from, argument);
+  argument.fail("a RopeFrequencies, a RopeTable, or a Rope whose frequencies are the same at every length",
+                nb::cast<std::string>(nb::repr(from)) + "; resolve(rope, seq_len) makes the frequencies of a length");
 }
 
 void bind_rope(nb::module_& m) {

@@ -148,7 +148,7 @@ nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::h
 
 void shift_keys(nb::handle frequencies, Index by, nb::handle k, nb::handle layout, Index threads) {
   const char* function = "shift";
-  const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
+  const RopeFrequencies of = turning_frequencies_of(frequencies, {function, "frequencies"});
   const Array keys = Array::writable(k, {function, "k"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
@@ -179,7 +179,7 @@ void rebase_keys(nb::handle old_positions, nb::handle new_positions, nb::handle 
 nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_y, nb::handle positions,
                              nb::handle layout, Index threads) {
   const char* function = "rotate_parameter_gradients";
-  const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
+  const RopeFrequencies of = turning_frequencies_of(frequencies, {function, "frequencies"});
   const Array ys(y, {function, "y"}), d_ys(d_y, {function, "d_y"});
   check_same_type(d_ys, ys, "y");
   const PositionsArgument at(positions, {function, "positions"});
@@ -210,7 +210,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
 nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<Index> length, nb::handle dtype,
                   Index threads) {
   const char* function = "cos_sin";
-  const RopeFrequencies of = frequencies_of(frequencies, {function, "frequencies"});
+  const RopeFrequencies of = turning_frequencies_of(frequencies, {function, "frequencies"});
   const auto type = enum_of<TableType>(dtype, {function, "dtype"}) == TableType::f64 ? DataType::f64 : DataType::f32;
   const PositionsArgument at(positions, {function, "positions"});
   const Index time = length ? *length : at.time();
@@ -281,7 +281,7 @@ void bind_rotations(nb::module_& m) {
         nb::sig("def shift(frequencies: RopeFrequencies | RopeTable | Rope, by: int, k: Array, *, "
                 "layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         "Moves cached keys k, which are rotated already, by some tokens, in place (llama.cpp's K-shift).\n\n"
-        "frequencies: the encoding that k was rotated with.\n"
+        "frequencies: the encoding that k was rotated with; resolve() it where frequencies depend on the length.\n"
         "by: how many tokens; negative moves to earlier positions.\n"
         "k [batch, kv_heads, time, head_dim]: the keys.\n"
         "layout: 'bhtd' or 'bthd'.\n"
@@ -315,8 +315,8 @@ void bind_rotations(nb::module_& m) {
       "rebase",
       [](nb::handle from, nb::handle old_positions, nb::handle to, nb::handle new_positions, nb::handle k,
          nb::handle layout, Index threads) {
-        const RopeFrequencies before = frequencies_of(from, {"rebase", "from_"}),
-                              after = frequencies_of(to, {"rebase", "to"});
+        const RopeFrequencies before = turning_frequencies_of(from, {"rebase", "from_"}),
+                              after = turning_frequencies_of(to, {"rebase", "to"});
         rebase_keys(old_positions, new_positions, k, layout, threads,
                     [&](auto view, const Positions& old_positions, const Positions& new_positions, const Executor& on) {
                       rebase(before, old_positions, after, new_positions, view, on);
@@ -377,7 +377,7 @@ void bind_rotations(nb::module_& m) {
                 "tuple[NDArray[Any], NDArray[Any]]"),
         "Returns cos and sin, times the attention factor, at the positions of one sequence: two new arrays [time, "
         "pairs].\n\n"
-        "frequencies: the encoding.\n"
+        "frequencies: the encoding; resolve() it where frequencies depend on the length.\n"
         "positions: where tokens stand: None for 0, 1, 2, …; an int p for p, p + 1, …; or an array [time].\n"
         "length: how many tokens; it may be left out where positions are an array.\n"
         "dtype: 'float32' or 'float64'.\n\n"

@@ -72,9 +72,11 @@ struct XposTables {
   std::shared_ptr<const XposTable<double>> f64;
 };
 
-/// What a call's frequencies are given as: a RopeFrequencies, a RopeTable, or a Rope, which is resolved at its trained
+/// Frequencies that are to be described: a RopeFrequencies, those of a RopeTable, or those of a Rope at its trained
 /// length.
 RopeFrequencies frequencies_of(nb::handle from, const Argument& argument);
+/// Frequencies that queries or keys turn by. TypeError for a Rope whose frequencies depend on the length.
+RopeFrequencies turning_frequencies_of(nb::handle from, const Argument& argument);
 
 /// One of RoPE's scalings.
 RopeScaling scaling_of(nb::handle from, const char* function);

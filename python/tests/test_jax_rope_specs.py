@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import bearing
 import bearing.jax as bj
 import jax
@@ -44,6 +46,21 @@ def test_a_rope_may_be_an_argument_of_a_compiled_function(rng):
     for base in (10_000.0, 500.0):
         rope = ROPE.replace(base=base)
         np.testing.assert_array_equal(attend(rope), bearing.attention(q, q, q, rope, mask="causal"))
+
+
+def test_rotations_refuse_frequencies_of_a_length():
+    x, frequencies = np.ones((1, 2, 5, 16), np.float32), bearing.resolve(DYNAMIC, 64)
+    for text, call in {
+        r"\[rotate\] table: must be a RopeTable, or a Rope whose": lambda rope: bj.rotate(rope, x, 100),
+        r"\[shift\] frequencies: must be a RopeFrequencies, a RopeTable, or a Rope whose": lambda rope: bj.shift(
+            rope, 1, x
+        ),
+        r"\[rebase\] from_: must be a RopeFrequencies, a RopeTable, or": lambda rope: bj.rebase(rope, 0, ROPE, 1, x),
+        r"\[rebase\] to: must be a RopeFrequencies, a RopeTable, or": lambda rope: bj.rebase(ROPE, 0, rope, 1, x),
+    }.items():
+        with pytest.raises(TypeError, match=f"{text}.* frequencies are the same at every length, got Rope"):
+            jax.eval_shape(functools.partial(call, DYNAMIC))
+        call(bearing.RopeTable(frequencies, 64))
 
 
 @pytest.mark.parametrize("name", ["attention", "linear_attention", "turn"])

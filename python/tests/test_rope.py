@@ -426,6 +426,26 @@ def test_parameter_gradients_are_the_slopes_of_the_loss() -> None:
     assert bearing.base_gradient(rope, got["inv_freq"]) == pytest.approx(slope, abs=1e-7)
 
 
+def test_frequencies_of_a_length_are_refused_where_no_length_is_said() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
+    plain, x = bearing.Rope(head_dim=8, pairing="half"), np.ones((1, 1, 2, 8), np.float32)
+    for function, argument, call in [
+        ("shift", "frequencies", lambda of: bearing.shift(of, 1, x.copy())),
+        ("rebase", "from_", lambda of: bearing.rebase(of, 0, plain, 1, x.copy())),
+        ("rebase", "to", lambda of: bearing.rebase(plain, 0, of, 1, x.copy())),
+        ("cos_sin", "frequencies", lambda of: bearing.cos_sin(of, length=4)),
+        ("rotate_parameter_gradients", "frequencies", lambda of: bearing.rotate_parameter_gradients(of, x, x)),
+        ("high_frequency", "frequencies", lambda of: bearing.high_frequency(of, 64)),
+        ("negative_angle", "frequencies", bearing.negative_angle),
+    ]:
+        wanted = "a RopeFrequencies, a RopeTable, or a Rope whose frequencies are the same at every length"
+        end = r"; resolve\(rope, seq_len\) makes the frequencies of a length$"
+        with pytest.raises(TypeError, match=rf"^\[{function}\] {argument}: must be {wanted}, got Rope\(.*{end}"):
+            call(rope)
+        for frequencies in (plain, bearing.resolve(rope, 256), bearing.RopeTable(rope, 4, seq_len=256)):
+            call(frequencies)
+
+
 def test_text_gives_parameter_gradients_of_one_axis_of_positions() -> None:
     rope = bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([1, 1, 2]))
     y, d_y = np.random.default_rng(7).standard_normal((2, 2, 3, 5, 8))

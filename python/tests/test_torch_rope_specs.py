@@ -124,6 +124,24 @@ def test_what_is_no_encoding_is_refused_in_the_name_of_who_was_called(name, one,
     assert one is not DYNAMIC or "bearing.torch.Rope(rope, seq_len=…)" in str(refused.value)
 
 
+def test_rotations_refuse_frequencies_of_a_length():
+    x = qkv()[0]
+    told = bt.Rope(DYNAMIC, 64, seq_len=64)
+    for argument, call in {
+        r"\[rotate\] rope": lambda rope: bt.rotate(x, rope=rope),
+        r"\[rotate\] rope: ": lambda rope: bt.rotate(x.detach(), rope=rope),
+        r"\[rotate_\] rope": lambda rope: bt.rotate_(x.detach().clone(), rope=rope),
+        r"\[shift\] rope": lambda rope: bt.shift(rope, 1, x.detach().clone()),
+        r"\[rebase\] from_": lambda rope: bt.rebase(rope, 0, ROPE, 1, x.detach().clone()),
+        r"\[rebase\] to": lambda rope: bt.rebase(ROPE, 0, rope, 1, x.detach().clone()),
+    }.items():
+        text = rf"{argument}.*must be of the same frequencies at every length, got Rope.*bearing\.torch\.Rope\(rope, seq_len=…\)"
+        with pytest.raises(TypeError, match=text):
+            call(DYNAMIC)
+        for rope in (told, bearing.RopeTable(DYNAMIC, 64, seq_len=64)):
+            call(rope)
+
+
 def test_a_layer_on_the_meta_device_keeps_a_given_tables_numbers():
     with torch.device("meta"):
         layer = bt.Attention(GIVEN, mask="causal")

@@ -75,7 +75,8 @@ def rebase(
     """Returns cached keys k [batch, kv_heads, time, head_dim], which are rotated already, at other positions: a new
     array.
 
-    from_: the encoding that k was rotated with: a RopeFrequencies, a RopeTable or a Rope.
+    from_: the encoding that k was rotated with: a RopeFrequencies, a RopeTable, or a Rope whose frequencies are the same
+        at every length.
     old_positions: where the keys stood.
     to: the encoding that they shall have.
     new_positions: where they shall stand.
@@ -128,7 +129,8 @@ def shift(
 ) -> jax.Array:
     """Returns cached keys k [batch, kv_heads, time, head_dim], moved by a number of tokens: the K-shift.
 
-    frequencies: the encoding that k was rotated with: a RopeFrequencies, a RopeTable or a Rope.
+    frequencies: the encoding that k was rotated with: a RopeFrequencies, a RopeTable, or a Rope whose frequencies are
+        the same at every length.
     by: how many tokens, traced or not; negative moves to earlier positions.
 
     The result is linear in k, which has a gradient. Raises RangeError for angles as float32, whose roundings depend on
@@ -162,6 +164,11 @@ def _frequencies(function: str, name: str, given: Any) -> _core.RopeFrequencies:
     if isinstance(given, _core.RopeTable):
         return given.frequencies
     if isinstance(given, _core.Rope):
+        if _core.depends_on_length(given.scaling):
+            raise TypeError(
+                f"[{function}] {name}: must be a RopeFrequencies, a RopeTable, or a Rope whose frequencies are the same at "
+                f"every length, got {given!r}; resolve(rope, seq_len) makes the frequencies of a length"
+            )
         return _core.resolve(given)
     if isinstance(given, _core.RopeFrequencies):
         return given

@@ -50,6 +50,7 @@ def rotate(
 
     table: a RopeTable, which is static: make it once. A float32 table serves float32, bfloat16 and float16, a float64
         table float64. A Rope stands for its table of 2,048 rows; other rows are computed when they are needed.
+        TypeError for a Rope whose frequencies depend on the length.
     x [batch, heads, time, head_dim]: the first axes may be left out. With layout "bthd" time comes before heads.
     positions: where tokens stand, as attention() takes positions. They have no gradient.
 
@@ -58,6 +59,11 @@ def rotate(
     time_first = is_time_first("rotate", layout)
     rows = tensor_of("rotate", "x", x, time_first)
     if isinstance(table, _core.Rope):
+        if _core.depends_on_length(table.scaling):
+            raise TypeError(
+                "[rotate] table: must be a RopeTable, or a Rope whose frequencies are the same at every length, got "
+                f"{table!r}"
+            )
         table = table_of(table, jnp.dtype(arithmetic_of(rows.dtype)).name)
     if not isinstance(table, _core.RopeTable):
         raise TypeError(f"[rotate] table: must be a RopeTable or a Rope, got {table!r}")

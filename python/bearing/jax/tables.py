@@ -51,7 +51,9 @@ def register() -> None:
 
 @functools.cache
 def table_of(rope: _core.Rope, dtype: str) -> _core.RopeTable:
-    """What a Rope stands for: its table of 2,048 rows. Other rows are computed when they are needed."""
+    """What a Rope whose frequencies are the same at every length stands for: its table of 2,048 rows. Other rows are
+    computed when they are needed.
+    """
     return _core.RopeTable(rope, 2048, dtype=dtype)  # type: ignore[arg-type]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .. import _core
 from .compiling import constant_of
-from .encoding import is_given, table_form, table_of, text_of_table
+from .encoding import check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, check_device, positions_of
 from .ops import arithmetic_of, in_order_of
 from .triton import device
@@ -40,7 +40,8 @@ def rebase(
     """Moves cached keys, which are rotated already, in place: afterwards they are as if they had been rotated with `to` at
     the new positions from the start, except for one rounding.
 
-    from_: the encoding that k was rotated with: a module, a spec, a table or resolved frequencies.
+    from_: the encoding that k was rotated with: a module, a table, resolved frequencies, or a spec whose frequencies are
+        the same at every length.
     old_positions: where the keys stood, as :func:`bearing.torch.rotate` takes positions.
     to: the encoding that they shall have.
     new_positions: where they shall stand.
@@ -242,6 +243,7 @@ def _text_of(function: str, name: str, rope: Frequencies) -> str:
     if isinstance(rope, _core.RopeTable) and not is_given(rope):
         return text_of_table(rope)
     if isinstance(rope, _core.Rope):
+        check_fixed(f"[{function}] {name}", rope)
         return table_form(rope, 0)
     if isinstance(getattr(rope, "table", None), str):
         return rope.table

@@ -83,7 +83,7 @@ def rotate(xs: Sequence[Tensor], rope: Any, positions: Any, layout: Any) -> list
     """Each of xs, rotated, or None where the usual way must say."""
     if not xs or _is_watched() or not _are_plain(xs) or not _is_place(positions):
         return None
-    table = rope if type(rope) is str else table_form(rope, KEPT) if type(rope) is _core.Rope else _own_table(rope)
+    table = rope if type(rope) is str else _of_spec(rope) if type(rope) is _core.Rope else _own_table(rope)
     if table is None:
         return None
     threads = torch.get_num_threads()
@@ -121,6 +121,11 @@ def _are_plain(tensors: Sequence[Tensor]) -> bool:
 def _is_place(positions: Any) -> bool:
     """Whether the library takes these positions as the functions do."""
     return positions is None or type(positions) is int or (type(positions) is Tensor and positions.dim() <= 2)
+
+
+def _of_spec(rope: _core.Rope) -> str | None:
+    """A spec's; none where its frequencies depend on the length, which it does not say."""
+    return None if _core.depends_on_length(rope.scaling) else table_form(rope, KEPT)
 
 
 def _own_table(rope: Any) -> str | None:

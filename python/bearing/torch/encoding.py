@@ -201,12 +201,17 @@ def _converted(argument: str, one: _core.Encoding | _core.Rope | _core.RopeTable
 @functools.lru_cache(maxsize=64)
 def _of_rope(argument: str, rope: _core.Rope) -> Encoding:
     """RoPE by a table of KEPT rows; others are computed when they are needed, to the same bits."""
+    check_fixed(argument, rope)
+    return Encoding(form_of("RotaryRows", table=table_form(rope, KEPT)))
+
+
+def check_fixed(argument: str, rope: _core.Rope) -> None:
+    """Refuses a spec whose frequencies depend on the length, which it does not say."""
     if _core.depends_on_length(rope.scaling):
         raise TypeError(
             f"{argument}: must be of the same frequencies at every length, got {rope!r}; bearing.torch.Rope(rope, "
             "seq_len=…) says which length they serve"
         )
-    return Encoding(form_of("RotaryRows", table=table_form(rope, KEPT)))
 
 
 def _of_own(encoding: _core.Encoding) -> Encoding:

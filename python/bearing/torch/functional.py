@@ -15,6 +15,7 @@ from .encoding import (
     KEPT,
     EncodingLike,
     Encodings,
+    check_fixed,
     encoding_given,
     encodings_of,
     forms_of,
@@ -170,9 +171,10 @@ def rotate(
     """Rotates queries, keys or any heads by RoPE: ``rotate(q, k, rope=rope)`` gives both.
 
     xs [batch, heads, time, head_dim]: the tensors to rotate, one or more.
-    rope: a :class:`bearing.torch.Rope`, a ``bearing.Rope`` or a ``bearing.RopeTable``. The module is faster: for the
-        other two every call makes a text (for a table ``from_cos_sin``, a copy), which the module keeps. Compiled code
-        takes all three if ``bearing``'s own were made outside of it: it cannot call what makes these.
+    rope: a :class:`bearing.torch.Rope`, a ``bearing.Rope`` whose frequencies are the same at every length, or a
+        ``bearing.RopeTable``. The module is faster: for the other two every call makes a text (for a table
+        ``from_cos_sin``, a copy), which the module keeps. Compiled code takes all three if ``bearing``'s own were made
+        outside of it: it cannot call what makes these.
     positions: where tokens stand, as :func:`bearing.torch.attention` takes positions.
     layout: 'bhtd', or 'bthd' for tensors with time before heads.
 
@@ -332,7 +334,7 @@ def table_of_rope(function: str, rope: RopeLike) -> tuple[str, Tensor | None, Te
     if isinstance(rope, str):
         return rope, None, None
     if isinstance(rope, (_core.Rope, _core.RopeTable)):
-        return (_constant_table if torch.compiler.is_compiling() else _table)(rope)
+        return (_constant_table if torch.compiler.is_compiling() else _table)(function, rope)
     if not hasattr(rope, "table"):
         raise TypeError(
             f"[{function}] rope: must be a bearing.torch.Rope, or a Rope or RopeTable of bearing, got {rope!r}"
@@ -340,8 +342,9 @@ def table_of_rope(function: str, rope: RopeLike) -> tuple[str, Tensor | None, Te
     return rope.table, None, None
 
 
-def _table(rope: _core.Rope | _core.RopeTable) -> tuple[str, Tensor | None, Tensor | None]:
+def _table(function: str, rope: _core.Rope | _core.RopeTable) -> tuple[str, Tensor | None, Tensor | None]:
     if isinstance(rope, _core.Rope):
+        check_fixed(f"[{function}] rope", rope)
         return table_form(rope, KEPT), None, None
     if is_given(rope):
         return geometry_form(rope), *numbers_of(rope)
