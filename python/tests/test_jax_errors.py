@@ -280,6 +280,68 @@ def test_positions_out_of_range_are_named_when_it_runs(positions, table):
         bearing.jax.rotate(table, jnp.ones((2, 4, 3, DIM)), positions).block_until_ready()
 
 
+@pytest.mark.parametrize(
+    ("number", "got"),
+    [
+        (np.int64(2**32 + 1), "32 bits unless jax_enable_x64 is set, got 4294967297"),
+        (np.arange(3) + 2**32, "32 bits unless jax_enable_x64 is set, got 4294967296"),
+        ([0, 1, -(2**31) - 1], "32 bits unless jax_enable_x64 is set, got -2147483649"),
+        (np.array([0, 1, 2**32 - 1], np.uint32), "32 bits unless jax_enable_x64 is set, got 4294967295"),
+        (np.array([0, 1, 2**63], np.uint64), "32 bits unless jax_enable_x64 is set, got 9223372036854775808"),
+        ([0.5, 1.5, 16777217.0], "float32 unless jax_enable_x64 is set, got 16777217"),
+    ],
+)
+def test_numbers_that_jax_would_wrap_or_round_are_refused(number, got):
+    rope, q = bearing.Rope(head_dim=DIM, pairing="half"), np.ones((1, 2, 3, DIM), np.float32)
+    j, whole = bearing.jax, np.asarray(number).dtype.kind in "iu"
+    calls = [("rotate", "positions", lambda: j.rotate(rope, q, number))]
+    if np.ndim(number) == 0:
+        calls += [("shift", "by", lambda: j.shift(rope, number, q))]
+    elif whole:
+        calls += [("attention", "k_lengths", lambda: attention(q, q, q, mask="none", k_lengths=number))]
+        starts = dict(q_starts=number, k_starts=number)
+        calls += [("attention", "q_starts", lambda: attention(q, q, q, mask="none", **starts))]
+    with jax.enable_x64(False):
+        for function, argument, call in calls:
+            with pytest.raises(bearing.RangeError) as raised:
+                jax.eval_shape(call)
+            assert str(raised.value).startswith(f"[{function}] {argument}: must be whole numbers of {got}")
+
+
+def test_numbers_of_the_host_that_fit_32_bits_are_taken_in_any_type():
+    rope, q = bearing.Rope(head_dim=DIM, pairing="half"), np.ones((1, 2, 3, DIM), np.float32)
+    at = [5, 6, 2**24]
+    with jax.enable_x64(False):
+        wanted = bearing.rotate_to(rope, q, np.array(at))
+        for kind in (np.int64, np.uint64, np.uint32, np.int32, np.float64, np.float32):
+            np.testing.assert_array_equal(bearing.jax.rotate(rope, q, np.array(at, kind)), wanted)
+        np.testing.assert_array_equal(bearing.jax.rotate(rope, q, at), wanted)
+        np.testing.assert_array_equal(bearing.jax.rotate(rope, q, [jnp.int32(n) for n in at]), wanted)
+        traced = jax.jit(lambda x: bearing.jax.rotate(rope, q, [x, x + 1, at[2]]))
+        np.testing.assert_array_equal(traced(5), wanted)
+        with pytest.raises(
+            TypeError, match=r"\[rotate\] positions: must be int32 unless jax_enable_x64 is set, got uint"
+        ):
+            bearing.jax.rotate(rope, q, jnp.arange(3, dtype=jnp.uint32))
+
+
+@pytest.mark.parametrize("kind", [jnp.bfloat16, jnp.float16])
+def test_positions_of_16_bits_are_refused(kind):
+    rope, q = bearing.Rope(head_dim=DIM, pairing="half"), np.ones((1, 2, 3, DIM), np.float32)
+    at = jnp.arange(256, 259).astype(kind)
+    text = r"positions: must be integers, float64 or float32 \(16-bit floats cannot count past 2048\), got (bfloat|float)16"
+    for call in (
+        lambda: bearing.jax.rotate(rope, q, at),
+        lambda: bearing.jax.rotate(rope, q, np.asarray(at)),
+        lambda: attention(q, q, q, mask="causal", q_positions=at),
+        lambda: bearing.rotate_to(rope, q, at),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+    sinks = jnp.zeros(2, kind)
+    assert attention(q, q, q, mask="none", sinks=sinks).shape == q.shape
+
+
 def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
     q, k, v = arrays(rng)
     j, bias = bearing.jax, t5_bias(rng)

@@ -16,8 +16,8 @@ from .. import _core
 
 Layout = Literal["bhtd", "bthd"]
 Positions = Any
-"""None for 0, 1, 2, …, an int or a scalar array for a cache of so many tokens, or an array of whole or real numbers
-[time], [batch, time] or [axes, batch, time]."""
+"""None for 0, 1, 2, …, an int or a scalar array for a cache of so many tokens, or an array of integers, float64 or
+float32 [time], [batch, time] or [axes, batch, time]."""
 
 POSITION_AXES = "[time], [batch, time] or [axes, batch, time]"
 
@@ -139,7 +139,7 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
         return None
     if _is_whole(at):
         return number_of(function, name, at)
-    array = numbers_of(function, name, at, real=True)
+    array = numbers_of(function, name, at, (jnp.float64, jnp.float32))
     if array.ndim == 0:
         array = array + jnp.arange(time, dtype=array.dtype)
     if array.ndim > 3:
@@ -183,18 +183,57 @@ def _refuse(function: str, name: str, *_: Any) -> Any:
     raise TypeError(f"[{function}] {name}: must be given without a gradient (jax.lax.stop_gradient), as it has none")
 
 
-def numbers_of(function: str, name: str, value: Any, real: bool = False) -> jax.Array:
-    """Returns whole numbers as int32 or int64; with `real` also other numbers, as float32 or float64."""
-    array = as_array(function, name, value)
+def numbers_of(function: str, name: str, value: Any, reals: Sequence[Any] = ()) -> jax.Array:
+    """Returns whole numbers as int32 or int64, and numbers of one of the types `reals` as float32 or float64."""
+    array = as_array(function, name, _held(function, name, value))
     if jnp.issubdtype(array.dtype, jnp.integer):
-        if array.dtype in (jnp.int32, jnp.int64):
-            return array
-        if array.dtype == jnp.uint64:  # which would become negative
-            array = jnp.minimum(array, np.uint64(2**63 - 1))
-        return array.astype(jnp.int64 if jax.config.jax_enable_x64 else jnp.int32)
-    if real and jnp.issubdtype(array.dtype, jnp.floating):
+        return _signed(function, name, array)
+    if array.dtype in reals:
         return array if array.dtype in (jnp.float32, jnp.float64) else array.astype(jnp.float32)
-    raise TypeError(f"[{function}] {name}: must be whole numbers{' or reals' if real else ''}, got {array.dtype}")
+    if reals and array.dtype in TYPES:
+        wanted = "integers, float64 or float32 (16-bit floats cannot count past 2048)"
+    else:
+        wanted = "whole numbers or reals" if reals else "whole numbers"
+    raise TypeError(f"[{function}] {name}: must be {wanted}, got {array.dtype}")
+
+
+def _signed(function: str, name: str, array: jax.Array) -> jax.Array:
+    """Whole numbers as int32 or int64, none of which becomes negative."""
+    if array.dtype in (jnp.int32, jnp.int64):
+        return array
+    if jax.config.jax_enable_x64:
+        if array.dtype == jnp.uint64:  # too large a number stays too large
+            array = jnp.minimum(array, np.uint64(2**63 - 1))
+        return array.astype(jnp.int64)
+    if array.dtype == jnp.uint32:
+        raise TypeError(f"[{function}] {name}: must be int32 unless jax_enable_x64 is set, got uint32")
+    return array.astype(jnp.int32)
+
+
+def _held(function: str, name: str, value: Any) -> Any:
+    """The value, without jax_enable_x64 in numbers of 32 bits. RangeError for whole numbers that these do not hold: JAX
+    would wrap or round them.
+    """
+    if isinstance(value, jax.Array) or jax.config.jax_enable_x64:
+        return value
+    try:
+        host = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):  # of traced numbers, or of what as_array() refuses
+        return value
+    if host.dtype.kind in "iu":
+        wrong, kind = (host < -(2**31)) | (host > 2**31 - 1), "32 bits"
+        narrow = np.int32
+    elif host.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            wrong, kind = (host.astype(np.float32) != host) & (host == np.floor(host)), "float32"
+        narrow = np.float32
+    else:
+        return value
+    if wrong.any():
+        raise _core.RangeError(
+            f"[{function}] {name}: must be whole numbers of {kind} unless jax_enable_x64 is set, got {host[wrong][0]}"
+        )
+    return host.astype(narrow)
 
 
 def flags_of(function: str, name: str, value: Any) -> jax.Array:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from .. import _core
 from . import ffi
 from .arrays import (
+    TYPES,
     Layout,
     Positions,
     array_of,
@@ -151,7 +152,7 @@ def attention(
         block_table = numbers_of("attention", "block_table", block_table)
     problem = _problem(qs, ks, vs, block_table, time_first)
     if sinks is not None:
-        sinks = numbers_of("attention", "sinks", sinks, real=True).astype(arithmetic_of(qs.dtype))
+        sinks = numbers_of("attention", "sinks", sinks, TYPES).astype(arithmetic_of(qs.dtype))
         check_shape("attention", "sinks", sinks, "[heads]", (problem.heads,))
     given = _Given(
         q_positions=positions_of("attention", "q_positions", q_positions, problem.q_len, problem.batch),
