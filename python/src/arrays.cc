@@ -235,4 +235,15 @@ void PositionsArgument::place(const Elements<T>& elements) {
   view(std::array<Index, 2>{}, 0);
 }
 
+template <class T>
+Positions PositionsArgument::of_all(Index batch, const Elements<T>& elements) const {
+  const Extents &shape = memory_->shape, &stride = elements.stride;
+  return Positions(View<const T, 3>{elements.data, {shape[0], batch, shape[2]}, {stride[0], 0, stride[2]}});
+}
+
+Positions PositionsArgument::of_batch(Index batch) const {
+  if (!memory_ || memory_->shape.size() != 3 || memory_->shape[1] != 1) return positions_;
+  return positions_.integral() ? of_all(batch, whole_) : of_all(batch, real_);
+}
+
 }  // namespace bearing::python

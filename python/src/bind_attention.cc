@@ -106,7 +106,13 @@ struct Call {
 
   template <class T>
   AttentionInputs<T> inputs() const {
-    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_positions, *k_positions,
+    const View<const T, 4> queries = q.tensor<T>(time_first);
+    const Index batch = queries.shape[0];
+    return {queries,
+            k.tensor<T>(time_first),
+            v.tensor<T>(time_first),
+            q_positions.of_batch(batch),
+            k_positions.of_batch(batch),
             block_table.view<2>()};
   }
 

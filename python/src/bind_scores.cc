@@ -62,8 +62,9 @@ void to_scores(nb::handle encodings, nb::handle scores, nb::handle q_at, nb::han
   const Executor on = executor_of(threads, function);
   with_arithmetic(to, [&]<class A>() {
     const MadeList<A> list(function, encodings, Wanted::values);
-    const auto in = both.inputs<A>(*q_positions, *k_positions, scale, time_first);
     const View<A, 4> view = to.written_tensor<A>(false);
+    const auto in =
+        both.inputs<A>(q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]), scale, time_first);
     const Unlocked released;
     bearing::add_scores<A>(list.terms, in, view, on);
   });
@@ -79,7 +80,9 @@ nb::object scores_backward(nb::handle encodings, nb::handle d_scores, nb::handle
   const Executor on = executor_of(threads, function);
   return with_arithmetic(from, [&]<class A>() -> nb::object {
     const MadeList<A> list(function, encodings, Wanted::gradients);
-    const auto in = both.inputs<A>(*q_positions, *k_positions, scale, time_first);
+    const View<const A, 4> view = from.tensor<A>(false);
+    const auto in =
+        both.inputs<A>(q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]), scale, time_first);
     QueryKeyGrads<A> grads;
     nb::object d_q = nb::none(), d_k = nb::none();
     const auto add = [&](const std::optional<Array>& of, View<A, 4>& view, nb::object& object) {
@@ -91,7 +94,6 @@ nb::object scores_backward(nb::handle encodings, nb::handle d_scores, nb::handle
     add(both.q, grads.d_q, d_q);
     add(both.k, grads.d_k, d_k);
     {
-      const View<const A, 4> view = from.tensor<A>(false);
       const Unlocked released;
       bearing::add_scores_backward<A>(list.terms, in, view, grads, on);
     }
@@ -112,7 +114,8 @@ void to_values(nb::handle encodings, nb::handle p, nb::handle out, nb::handle q_
     const View<const A, 4> weights = from.tensor<A>(false);
     const View<A, 4> view = to.written_tensor<A>(time_first);
     const Unlocked released;
-    bearing::add_values<A>(list.terms, *q_positions, *k_positions, weights, view, on);
+    bearing::add_values<A>(list.terms, q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]),
+                           weights, view, on);
   });
 }
 
@@ -130,7 +133,8 @@ nb::object values_backward(nb::handle encodings, nb::handle p, nb::handle d_out,
     {
       const View<const A, 4> in = weights.tensor<A>(false), d = from.tensor<A>(time_first);
       const Unlocked released;
-      bearing::add_values_backward<A>(list.terms, *q_positions, *k_positions, in, d, d_p.tensor(), on);
+      bearing::add_values_backward<A>(list.terms, q_positions.of_batch(in.shape[0]), k_positions.of_batch(in.shape[0]),
+                                      in, d, d_p.tensor(), on);
     }
     return nb::make_tuple(d_p.object(), list.gradient_arrays());
   });

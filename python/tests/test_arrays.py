@@ -3,6 +3,7 @@
 import threading
 
 import bearing
+import bearing.torch as bt
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -33,6 +34,49 @@ def test_positions_may_be_of_any_integer_type(code: str) -> None:
 def test_lengths_may_be_of_any_integer_type(code: str) -> None:
     some = bearing.attention(X, X, X, mask="none", k_lengths=np.array([2, 4], dtype=code))
     np.testing.assert_array_equal(some, bearing.attention(X, X, X, mask="none", k_lengths=np.array([2, 4])))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int16, np.float64, np.float32])
+def test_positions_of_one_grid_serve_the_batch(kind: type) -> None:
+    rope = bearing.Rope(head_dim=16, pairing="half", axes=bearing.RopeAxes.axial([4, 4]))
+    grid = bearing.grid_positions(1, 5).astype(kind)
+    whole, d_y = np.repeat(grid, 2, axis=1), np.random.default_rng(1).standard_normal(X.shape, dtype=np.float32)
+    scores, x, tensor = np.zeros((2, 3, 5, 5), np.float32), X[:, 0], torch.from_numpy(X)
+    swin = bearing.SwinBias(bearing.Swin(height=1, width=5), np.arange(27, dtype=np.float32).reshape(9, 3))
+    fourier = bearing.Fourier(axes=2, frequencies=8, unit="radians", layout="sines_first")
+    lines = bearing.FourierInputs(fourier, np.random.default_rng(2).random((8, 2), np.float32))
+
+    def in_place(function, *arguments):  # type: ignore[no-untyped-def]
+        arrays = [one.copy() if one is X or one is scores else one for one in arguments]
+        function(*arrays)
+        return [one for one, given in zip(arrays, arguments, strict=True) if one is not given]
+
+    def both(at, mask="none"):  # type: ignore[no-untyped-def]
+        return {"q_positions": at, "k_positions": at, "mask": mask}
+
+    for call in [
+        lambda at: bearing.rotate_to(rope, X, at),
+        lambda at: bearing.rotate_backward_to(rope, X, at),
+        lambda at: in_place(bearing.rotate, rope, X, X, at),
+        lambda at: in_place(bearing.rotate, rope, X, at),
+        lambda at: in_place(bearing.rebase, rope, at, rope, at + 1, X),
+        lambda at: bearing.rotate_parameter_gradients(rope, X, d_y, at)["inv_freq"],
+        lambda at: bearing.turn(rope, X, at, side="key"),
+        lambda at: bearing.turn_backward(rope, X, d_y, at, side="key")[0],
+        lambda at: bearing.attention(X, X, X, rope, **both(at)),
+        lambda at: bearing.linear_attention(X, X, X, rope, **both(at)),
+        lambda at: bearing.linear_attention_backward(X, X, X, d_y, rope, **both(at))[0],
+        lambda at: in_place(lambda to: bearing.add_scores(swin, to, q_positions=at, k_positions=at), scores),
+        lambda at: bearing.add_scores_backward(swin, np.ones_like(scores), q_positions=at, k_positions=at)[2][0][
+            "table"
+        ],
+        lambda at: bearing.add(lines, x, at),
+        lambda at: bt.rotate(tensor, rope=rope, positions=at),
+        lambda at: bt.attention(tensor, tensor, tensor, rope, **both(at)),
+    ]:
+        np.testing.assert_array_equal(call(grid), call(whole))
+    with pytest.raises(bearing.ShapeError, match=r"positions: must have 2 sequences, got 3"):
+        bearing.rotate_to(rope, X, np.repeat(grid, 3, axis=1))
 
 
 def test_positions_of_one_sequence_serve_the_batch() -> None:

@@ -286,21 +286,20 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
     """Positions as ops take them: a tensor, or the first position. A tensor for one sequence serves the whole batch."""
     if positions is None:
         return None, 0
-    if isinstance(positions, Tensor):
-        if positions.requires_grad:
-            raise TypeError(f"[{function}] {name}: must be a tensor without requires_grad: positions have no gradient")
-        if positions.dim() > 1 and positions.shape[-2] == 1 and batch != 1:
-            positions = positions.expand(*positions.shape[:-2], batch, -1)
-        return positions, 0
     if isinstance(positions, (int, torch.SymInt)):
         # A compiler takes a size that changes for an int, and would make a constant of it.
         if type(positions) is int and not torch.compiler.is_compiling() and positions.bit_length() > 63:
             raise TypeError(f"[{function}] {name}: must be a whole number of 64 bits, got {positions}")
         return None, positions
     try:
-        return torch.as_tensor(positions), 0
+        at = positions if isinstance(positions, Tensor) else torch.as_tensor(positions)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"[{function}] {name}: must be a tensor, an int or None, got {type(positions)}") from error
+    if at.requires_grad:
+        raise TypeError(f"[{function}] {name}: must be a tensor without requires_grad: positions have no gradient")
+    if at.dim() > 1 and at.shape[-2] == 1 and batch != 1:
+        at = at.expand(*at.shape[:-2], batch, -1)
+    return at, 0
 
 
 def _batch(x: Tensor, axes: int) -> int:
