@@ -114,8 +114,10 @@ void to_values(nb::handle encodings, nb::handle p, nb::handle out, nb::handle q_
     const View<const A, 4> weights = from.tensor<A>(false);
     const View<A, 4> view = to.written_tensor<A>(time_first);
     const Unlocked released;
-    bearing::add_values<A>(list.terms, q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]),
-                           weights, view, on);
+    errors_as("[add_values] encodings", "[add_values] terms", [&] {
+      bearing::add_values<A>(list.terms, q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]),
+                             weights, view, on);
+    });
   });
 }
 
@@ -133,8 +135,10 @@ nb::object values_backward(nb::handle encodings, nb::handle p, nb::handle d_out,
     {
       const View<const A, 4> in = weights.tensor<A>(false), d = from.tensor<A>(time_first);
       const Unlocked released;
-      bearing::add_values_backward<A>(list.terms, q_positions.of_batch(in.shape[0]), k_positions.of_batch(in.shape[0]),
-                                      in, d, d_p.tensor(), on);
+      errors_as("[add_values_backward] encodings", "[add_values_backward] terms", [&] {
+        bearing::add_values_backward<A>(list.terms, q_positions.of_batch(in.shape[0]),
+                                        k_positions.of_batch(in.shape[0]), in, d, d_p.tensor(), on);
+      });
     }
     return nb::make_tuple(d_p.object(), list.gradient_arrays());
   });

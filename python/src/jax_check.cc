@@ -14,11 +14,13 @@ namespace {
 struct Asked {
   std::string function;
   Index batch, heads, kv_heads, q_len, k_len, dim, value_dim, q_axes, k_axes;
+  bool masked;
 
   const char* name() const { return function.c_str(); }
   bool of_inputs() const { return function == "inputs" || function == "add"; }
   bool of_rows() const { return function == "turn"; }
-  bool of_attention() const { return function == "attention" || function == "linear_attention"; }
+  bool is_linear() const { return function == "linear_attention"; }
+  bool of_attention() const { return function == "attention" || is_linear(); }
 };
 
 /// Positions in these numbers, which are all 0.
@@ -85,7 +87,11 @@ template <class A>
 void check_decays(const Asked& asked, const std::vector<Made<A>>& made, Problem problem) {
   problem.heads = problem.kv_heads;
   for (const Made<A>& one : made) {
-    if (one.term && one.term->log_decay != nullptr) check_one<A>(asked, *one.term, problem);
+    if (!one.term || one.term->log_decay == nullptr) continue;
+    if (!asked.masked) {
+      throw RangeError("[linear_attention] mask: must be a causal one if the state decays from key to key, got none");
+    }
+    check_one<A>(asked, *one.term, problem);
   }
 }
 
@@ -102,7 +108,7 @@ void check_terms(const Asked& asked, const std::vector<Made<A>>& made, const Pos
     check_one<A>(asked, *one.term, side_of(asked, false, problem.dim, k_positions));
     if (one.term->out_dim != nullptr) problem.dim = one.term->out_dim(one.term->self, problem.dim);
   }
-  if (asked.function == "linear_attention") return check_decays<A>(asked, made, problem);
+  if (asked.is_linear()) return check_decays<A>(asked, made, problem);
   for (const Made<A>& one : made) {
     if (!one.term) continue;
     const bool value = one.term->add_values != nullptr;
@@ -131,11 +137,37 @@ void check_kinds(const Asked& asked, const Plan& plan, const std::vector<Made<A>
 }
 
 template <class A>
+bool is_of_linear_attention(const Term<A>& term) {
+  const bool values = term.add_values != nullptr || term.turn_values != nullptr;
+  const bool turns = term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr;
+  return !values && (turns || term.log_decay != nullptr);
+}
+
+/// Refuses terms that a function has nothing for, as it refuses them when it runs.
+template <class A>
+void check_sites(const Asked& asked, const std::vector<Made<A>>& made) {
+  const auto refuse = [&](std::size_t e, const char* wanted, const char* got) {
+    throw ShapeError("[" + asked.function + "] encodings: must " + wanted + ", got one that " + got + " as number " +
+                     std::to_string(e + 1) + " of " + std::to_string(made.size()));
+  };
+  for (std::size_t e = 0; e < made.size(); ++e) {
+    if (!made[e].term) continue;
+    if (asked.is_linear() && !is_of_linear_attention(*made[e].term)) {
+      refuse(e, "all be encodings of rows or decays of the state, as there are no scores to add to", "acts elsewhere");
+    }
+    if (asked.function == "add_values" && made[e].term->turn_values != nullptr) {
+      refuse(e, "not turn values, as only probabilities are given here", "does");
+    }
+  }
+}
+
+template <class A>
 void check(const Asked& asked, const Plan& plan, const std::vector<std::vector<Index>>& shapes) {
   const Likenesses<A> like(plan, shapes);
   const Positions q_positions = positions_of(asked.q_axes, asked.batch, asked.q_len),
                   k_positions = positions_of(asked.k_axes, asked.batch, asked.k_len);
   check_kinds(asked, plan, like.made);
+  check_sites(asked, like.made);
   if (!asked.of_inputs() && !asked.of_rows()) return check_terms<A>(asked, like.made, q_positions, k_positions);
   const Made<A>& one = like.made.at(0);
   Problem side = side_of(asked, true, asked.dim, q_positions);
@@ -151,13 +183,14 @@ void bind_jax_check(nb::module_& m) {
       "_jax_check",
       [](const std::string& function, const std::string& text, bool wide, const std::vector<std::vector<Index>>& shapes,
          const std::vector<Index>& extents) {
-        const Asked asked{function,      extents.at(0), extents.at(1), extents.at(2), extents.at(3),
-                          extents.at(4), extents.at(5), extents.at(6), extents.at(7), extents.at(8)};
+        const Asked asked{function,      extents.at(0), extents.at(1), extents.at(2), extents.at(3),     extents.at(4),
+                          extents.at(5), extents.at(6), extents.at(7), extents.at(8), extents.at(9) != 0};
         wide ? check<double>(asked, plans().find(text), shapes) : check<float>(asked, plans().find(text), shapes);
       },
       nb::arg("function"), nb::arg("text"), nb::arg("wide"), nb::arg("shapes"), nb::arg("extents"),
       "Raises what a call of these shapes would raise for its encodings, whatever their numbers are. extents: batch, "
-      "heads, kv_heads, q_len, k_len, dim, value_dim, and the axes of positions, 0 where they are counted.");
+      "heads, kv_heads, q_len, k_len, dim, value_dim, the axes of positions (0 where they are counted), and 0 where no "
+      "key is hidden.");
 }
 
 }  // namespace bearing::python

@@ -2,6 +2,7 @@
 
 #include <bearing/linear_attention.hpp>
 
+#include "calls.hpp"
 #include "jax_call.hpp"
 #include "jax_handlers.hpp"
 
@@ -77,8 +78,10 @@ void linear_attention(Frame& frame) {
     frame.each_instance(all, [&](Index i, const Executor& on) {
       const MadeTerms<A> made(encodings, i);
       after.begin_as<A>(start, frame, i);
-      bearing::linear_attention<T>(call.inputs<T>(frame, i), tensor<T>(frame, out, i), after.state<A>(frame, i),
-                                   made.terms, options_of(frame), on);
+      errors_as("[linear_attention] encodings", "[linear_attention] terms", [&] {
+        bearing::linear_attention<T>(call.inputs<T>(frame, i), tensor<T>(frame, out, i), after.state<A>(frame, i),
+                                     made.terms, options_of(frame), on);
+      });
     });
   });
 }

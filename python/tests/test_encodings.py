@@ -319,6 +319,16 @@ def test_alibi_takes_slopes_from_a_spec_or_from_an_array():
         bearing.bias_matrix(bearing.AlibiBias(), heads=2, q_len=1, k_len=1)
 
 
+def test_values_that_turn_are_refused_in_the_words_of_python():
+    turned = bearing.RotaryValues(bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), 8))
+    p, out = np.ones((1, 2, 3, 3), np.float32), np.ones((1, 2, 3, DIM), np.float32)
+    text = "encodings: must not turn values, as only probabilities are given here, got one that does as number 1 of 1"
+    with pytest.raises(bearing.ShapeError, match=rf"^\[add_values\] {text}$"):
+        bearing.add_values(turned, p, out)
+    with pytest.raises(bearing.ShapeError, match=rf"^\[add_values_backward\] {text}$"):
+        bearing.add_values_backward(turned, p, out)
+
+
 def test_rows_may_be_turned_in_place(rng):
     rows = examples(rng)["FopeRows"].encoding
     x = rng.standard_normal((BATCH, HEADS, K_LEN, DIM))

@@ -349,6 +349,8 @@ def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
     narrow = bearing.T5Bias(T5, jnp.ones((8, 3)))
     mixed = bearing.RopeMixedRows(bearing.RopeMixed(head_dim=DIM, pairing="half"), jnp.ones((2, 1, 2)), group=4)
     shaw = bearing.ShawTerm(bearing.Shaw(clip=2), jnp.ones((5, DIM)), jnp.ones((5, 3)))
+    rope, three = bearing.Rope(head_dim=DIM, pairing="half"), np.zeros((3, 1, 3), int)
+    turned_values = bearing.RotaryValues(bearing.RopeTable(rope, 8, dtype="float64"))
     table = "T5.table: must be [buckets, heads] = [8, 4], got shape [8, 3]"
     for error, text, call in [
         (bearing.ShapeError, f"[attention] {table}", lambda: attention(q, k, v, [bias, narrow], mask="none")),
@@ -363,6 +365,36 @@ def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
             bearing.ShapeError,
             "[linear_attention] RopeMixed: must",
             lambda: j.linear_attention(q, k, v, mixed, mask="none"),
+        ),
+        (
+            bearing.ShapeError,
+            "[linear_attention] encodings: must all be encodings of rows or decays of the state, as there are no scores "
+            "to add to, got one that acts elsewhere as number 2 of 2",
+            lambda: j.linear_attention(q, k, v, [rope, bias], mask="causal"),
+        ),
+        (
+            bearing.ShapeError,
+            "[add_values] encodings: must not turn values, as only probabilities are given here, got one that does as "
+            "number 1 of 1",
+            lambda: j.add_values(turned_values, jnp.zeros((4, 3, 5)), jnp.zeros((4, 3, 4))),
+        ),
+        (
+            bearing.RangeError,
+            "[linear_attention] mask: must be a causal one if the state decays from key to key, got none",
+            lambda: j.linear_attention(q, k, v, bearing.RetentionBias(rates=jnp.ones(2)), mask="none"),
+        ),
+        (
+            bearing.RangeError,
+            "[linear_attention] normaliser: must be none if the feature map is identity",
+            lambda: j.linear_attention(q, k, v, mask="none", feature_map="identity"),
+        ),
+        *(
+            (bearing.ShapeError, f"[{name}: must have 1 axis, got 3", call)
+            for name, call in [
+                ("rotate] positions", lambda: j.rotate(rope, q, three)),
+                ("rebase] old_positions", lambda: j.rebase(rope, three, rope, 0, q)),
+                ("rebase] new_positions", lambda: j.rebase(bearing.Xpos(rope=rope), 0, three, q)),
+            ]
         ),
         (
             bearing.ShapeError,

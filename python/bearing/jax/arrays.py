@@ -154,6 +154,14 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
     return array if jnp.issubdtype(array.dtype, jnp.integer) else _without_gradient(function, name, array)
 
 
+def check_axes(function: str, name: str, positions: Any, axes: int) -> None:
+    """Refuses positions, as positions_of() returns them, of another number of axes than one, or than a rotation has."""
+    given = positions.shape[0] if positions is not None and positions.ndim == 3 else 1
+    if given not in (1, axes):
+        wanted = "1 axis" if axes == 1 else f"{axes} axes, or 1 for all of them"
+        raise _core.ShapeError(f"[{function}] {name}: must have {wanted}, got {given}")
+
+
 def number_of(function: str, name: str, number: Any) -> Any:
     """One whole number, traced or not, as an array [1]."""
     if not _is_whole(number):

@@ -136,7 +136,8 @@ def check_encodings(
 ) -> None:
     """Raises what shapes tell of a call's encodings while it is traced. What numbers tell is raised when it runs.
 
-    extents: batch, heads, kv_heads, q_len, k_len, dim, value_dim; those that do not matter may be left out.
+    extents: batch, heads, kv_heads, q_len, k_len, dim, value_dim, and masked, 0 where no key is hidden; those that do not
+    matter may be left out.
     """
     shapes = tuple(one.shape for one in plan.parameters)
     _check_shapes(function, plan.text, shapes, dtype, q_positions, k_positions, extents)
@@ -146,9 +147,10 @@ def _check_shapes(
     function: str, text: str, shapes: Any, dtype: Any, q_positions: Any, k_positions: Any, extents: dict[str, int]
 ) -> None:
     asked = {"batch": 1, "heads": 1, "kv_heads": 1, "q_len": 0, "k_len": 0, "dim": 0, "value_dim": 0} | extents
+    masked = asked.pop("masked", 1)
     axes = [at.shape[0] if at is not None and at.ndim == 3 else 0 for at in (q_positions, k_positions)]
     if all(isinstance(n, int) for shape in (*shapes, asked.values()) for n in shape):  # not symbols of a jax.export
-        _check(function, text, dtype == jnp.float64, shapes, (*asked.values(), *axes))
+        _check(function, text, dtype == jnp.float64, shapes, (*asked.values(), *axes, masked))
 
 
 @functools.lru_cache(maxsize=4096)

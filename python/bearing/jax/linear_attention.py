@@ -122,9 +122,14 @@ def linear_attention(
     )
     if epsilon < 0:
         raise _core.RangeError(f"[{function}] epsilon: must be a number of at least 0, got {epsilon}")
+    if options.feature_map == "identity" and options.normaliser == "sum":
+        raise _core.RangeError(
+            f"[{function}] normaliser: must be none if the feature map is identity, as its sums may vanish, got sum"
+        )
     q_positions = positions_of(function, "q_positions", q_positions, problem.q_len, problem.batch)
     k_positions = positions_of(function, "k_positions", k_positions, problem.k_len, problem.batch)
-    check_encodings(function, plan, tensors[0].dtype, q_positions, k_positions, **problem._asdict())
+    masked = int(options.mask != "none")
+    check_encodings(function, plan, tensors[0].dtype, q_positions, k_positions, **problem._asdict(), masked=masked)
     learned = _Learned(*tensors, start, plan.parameters)
     stateful = shapes if start is not None or return_state else None
     out, after = _compiled(options, stateful, learned, q_positions, k_positions)

@@ -13,6 +13,7 @@ from . import ffi
 from .arrays import (
     Layout,
     Positions,
+    check_axes,
     given_bits,
     is_time_first,
     laid,
@@ -97,6 +98,8 @@ def rebase(
         positions_of("rebase", n, at, time, batch)
         for n, at in (("old_positions", old_positions), ("new_positions", new_positions))
     )
+    check_axes("rebase", "old_positions", old, before.axes)
+    check_axes("rebase", "new_positions", new, before.axes)
     if xpos:
         # A move is what the keys' own table does at new - old, with the centre at 0; it has no attention factor.
         text = xpos_text(from_, "float64" if arithmetic_of(keys.dtype) == jnp.float64 else "float32")

@@ -12,6 +12,7 @@ from . import ffi
 from .arrays import (
     Layout,
     Positions,
+    check_axes,
     given_bits,
     is_time_first,
     laid,
@@ -75,6 +76,7 @@ def rotate(
             f"[rotate] x: must have a last extent of head_dim = {table.frequencies.head_dim}, got {rows.shape[3]}"
         )
     positions = positions_of("rotate", "positions", positions, rows.shape[1 if time_first else 2], rows.shape[0])
+    check_axes("rotate", "positions", positions, table.frequencies.axes)
     turned = rotate_by(table_text(table), rows, positions, time_first, threads_of("rotate", threads))
     return with_axes(turned, jnp.ndim(x), time_first)
 
