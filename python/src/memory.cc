@@ -256,6 +256,10 @@ void Memory::take_tensor(nb::handle from, const Argument& argument, const Expect
 
 /// JAX's, and all that speak DLPack.
 void Memory::take_dlpack(nb::handle from, const Argument& argument, const Expected& wanted, Use use) {
+  if (kind == ArrayKind::jax && nb::isinstance(from, nb::module_::import_("jax.core").attr("Tracer"))) {
+    argument.fail("an array that has its numbers: bearing.jax has the functions that JAX can trace",
+                  "a traced value of " + type_text(from));
+  }
   if (!nb::try_cast(from, array_, false)) {
     argument.fail(wanted.array, class_of(from) + (nb::hasattr(from, "dtype") ? " of " + type_text(from) : ""));
   }

@@ -484,6 +484,28 @@ def test_a_program_from_elsewhere_asks_for_its_encodings():
         ffi.call("rotate", [x], 4, [x], axes, plan="RopeTable:0", **options)[0].block_until_ready()
 
 
+def test_traced_values_are_sent_to_bearing_jax(rng):
+    q = jnp.ones((1, 2, 3, DIM), jnp.float32)
+    rope = bearing.Rope(head_dim=DIM, pairing="half")
+    text = (
+        "must be an array that has its numbers: bearing.jax has the functions that JAX can trace, got a traced value of"
+    )
+    for call, given, start in [
+        (lambda x: bearing.attention(x, x, x, mask="causal"), q, f"[attention] q: {text} float32"),
+        (
+            lambda at: bearing.rotate_to(rope, q, at),
+            jnp.arange(3, dtype=jnp.int32),
+            f"[rotate_to] positions: {text} int32",
+        ),
+        (lambda at: bearing.rotate_to(rope, q, at), jnp.int32(3), f"[rotate_to] positions: {text} int32"),
+    ]:
+        with pytest.raises(TypeError) as raised:
+            jax.jit(call)(given)
+        assert str(raised.value) == start
+    with pytest.raises(TypeError, match="bearing.jax has the functions that JAX can trace"):
+        jax.grad(lambda x: bearing.attention(x, x, x, mask="causal").sum())(q)
+
+
 def test_a_build_without_jax_says_how_to_get_one(monkeypatch):
     monkeypatch.delattr(ffi._core, "_jax_handlers")
     with pytest.raises(ImportError, match="built without JAX's headers.*pip install --no-build-isolation"):
