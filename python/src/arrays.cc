@@ -78,6 +78,16 @@ struct Numpy {
 };
 Numpy numpy;
 
+/// NumPy's bfloat16, which ml_dtypes has.
+nb::object numpy_bfloat16() {
+  try {
+    return nb::module_::import_("ml_dtypes").attr("bfloat16");
+  } catch (nb::python_error& error) {
+    nb::raise_from(error, PyExc_ImportError,
+                   "NumPy's arrays of bfloat16 need ml_dtypes: pip install 'bearing-pe[bfloat16]'");
+  }
+}
+
 /// NumPy makes its arrays faster than any protocol could hand them over.
 NewArray new_numpy_array(DataType type, const std::vector<Index>& shape) {
   const nb::object extents = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
@@ -85,8 +95,8 @@ NewArray new_numpy_array(DataType type, const std::vector<Index>& shape) {
     PyTuple_SetItem(extents.ptr(), static_cast<Py_ssize_t>(axis), PyLong_FromLongLong(shape[axis]));
   }
   const bool is_bfloat16 = type == DataType::bf16;
-  nb::object array = numpy.empty(extents, is_bfloat16 ? nb::object(nb::module_::import_("ml_dtypes").attr("bfloat16"))
-                                                      : nb::borrow(numpy.dtypes[static_cast<std::size_t>(type)]));
+  nb::object array =
+      numpy.empty(extents, is_bfloat16 ? numpy_bfloat16() : nb::borrow(numpy.dtypes[static_cast<std::size_t>(type)]));
   const nb::object bits = is_bfloat16 ? nb::object(array.attr("view")("uint16")) : array;
   Py_buffer buffer;
   if (PyObject_GetBuffer(bits.ptr(), &buffer, PyBUF_STRIDES) != 0) throw nb::python_error();

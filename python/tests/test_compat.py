@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,6 +109,14 @@ def test_alibis_matrix_is_slope_times_distance(heads: int) -> None:
 def test_a_rotated_tensor_keeps_its_gradient() -> None:
     x = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x: bearing.apply_rope(x, torch.tensor([4, 0, 2])), x)
+
+
+def test_without_ml_dtypes_bfloat16_says_what_to_install() -> None:
+    program = "import sys; sys.modules['ml_dtypes'] = None; import bearing; bearing.sinusoidal_encoding(3, 6, {})"
+    given = "dtype='bfloat16'"
+    done = subprocess.run([sys.executable, "-c", program.format(given)], capture_output=True, text=True)
+    wanted = "ImportError: NumPy's arrays of bfloat16 need ml_dtypes: pip install 'bearing-pe[bfloat16]'"
+    assert done.stderr.splitlines()[-1] == wanted
 
 
 def test_apply_rope_works_inside_transformations_of_jax() -> None:

@@ -484,6 +484,12 @@ def test_a_program_from_elsewhere_asks_for_its_encodings():
         ffi.call("rotate", [x], 4, [x], axes, plan="RopeTable:0", **options)[0].block_until_ready()
 
 
+def test_without_jax_the_import_says_what_to_install():
+    program = "import sys; sys.modules['jax'] = None; import bearing; import bearing.jax"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == "ImportError: bearing.jax needs JAX: pip install 'bearing-pe[jax]'"
+
+
 def test_traced_values_are_sent_to_bearing_jax(rng):
     q = jnp.ones((1, 2, 3, DIM), jnp.float32)
     rope = bearing.Rope(head_dim=DIM, pairing="half")

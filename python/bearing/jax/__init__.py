@@ -29,6 +29,11 @@ position that a table has no row for, raise JAX's runtime error with the same te
 
 from __future__ import annotations
 
+try:
+    import jax as _jax  # noqa: F401
+except ImportError as error:
+    raise ImportError("bearing.jax needs JAX: pip install 'bearing-pe[jax]'") from error
+
 from . import encodings as _encodings
 from . import layers as _layers
 from .attention import attention, merge

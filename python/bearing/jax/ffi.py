@@ -8,17 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
+import jaxlib
 import numpy as np
+from jax.custom_batching import custom_vmap
 
 from .. import _core
-
-try:
-    import jax
-    import jaxlib
-    from jax.custom_batching import custom_vmap
-except ImportError as error:
-    raise ImportError("bearing.jax needs JAX: pip install 'bearing-pe[jax]'") from error
-
 from .shards import Axes, as_given, as_varying, run, types_of, varying_of
 
 REBUILD = "pip install --no-build-isolation --no-binary bearing-pe --force-reinstall --no-deps bearing-pe"
