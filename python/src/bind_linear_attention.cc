@@ -71,8 +71,10 @@ struct StateArrays {
   StateArrays(const char* function, const char* name, nb::handle given, DataType type, Use use) {
     if (given.is_none()) return;
     const bool is_pair = (nb::isinstance<nb::tuple>(given) || nb::isinstance<nb::list>(given)) && nb::len(given) == 2;
-    if (!is_pair) Argument{function, name}.fail("(s, z)", nb::cast<std::string>(nb::repr(given)));
+    const auto fail = [&] { Argument{function, name}.fail("(s, z)", nb::cast<std::string>(nb::repr(given))); };
+    if (!is_pair) fail();
     const nb::object first = given[0], second = given[1];
+    if (first.is_none() && second.is_none()) fail();
     const auto take = [&](std::optional<Array>& to, nb::handle from) {
       if (from.is_none()) return;
       to.emplace(use == Use::write ? Array::writable(from, {function, name}) : Array(from, {function, name}));

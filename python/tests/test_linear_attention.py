@@ -176,6 +176,11 @@ def test_wrong_calls_are_told_by_name(rng):
         ),
         (lambda: f(q, k, v, mask="none", state=3), TypeError, "[linear_attention] state: must be (s, z), got 3"),
         (
+            lambda: f(q, k, v, mask="none", state=(None, None)),
+            TypeError,
+            "[linear_attention] state: must be (s, z), got (None, None)",
+        ),
+        (
             lambda: f(q, k, v, mask="none", state=tuple(jnp.asarray(x) for x in zeros)),
             TypeError,
             "[linear_attention] state: must be an array that may be written, got a JAX array",
