@@ -89,7 +89,7 @@ def sinusoidal_encoding(
 
 @_named(length="seq_len", head_dim="dim", rotary_dim="dim")
 def rotary_embedding(
-    seq_len: int, dim: int, *, base: float = 10_000.0, dtype: Literal["float32", "float64"] = "float32"
+    seq_len: int, dim: int, *, base: float = 10_000.0, dtype: DType = "float32"
 ) -> tuple[Array, Array]:
     """Makes cos and sin of p·base^(−2i/dim) (Su et al. 2021, arXiv 2104.09864): two read-only NumPy arrays [seq_len,
     dim/2].

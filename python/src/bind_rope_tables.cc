@@ -16,7 +16,7 @@ namespace {
 Table table_from(nb::handle from, Index length, nb::handle dtype, nb::handle angles, nb::handle memory, Index seq_len,
                  Index threads) {
   const char* function = "RopeTable";
-  const auto type = enum_of<TableType>(dtype, {function, "dtype"});
+  const auto type = table_type_of(dtype, function);
   const TableOptions options{seq_len, enum_of<Angles>(angles, {function, "angles"}),
                              enum_of<TableMemory>(memory, {function, "memory"})};
   const Executor on = executor_of(threads, function);
@@ -129,7 +129,7 @@ void bind_tables(nb::module_& m) {
                         "and float16, a float64 table serves float64. A table never changes: threads may share it.\n\n"
                         "rope: a Rope, or RopeFrequencies.\n"
                         "length: how many tokens the table keeps rows for.\n"
-                        "dtype: 'float32' or 'float64'.\n"
+                        "dtype: 'float32' or 'float64', or what NumPy, PyTorch and JAX call them.\n"
                         "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order of operations.\n"
                         "memory: 'full', or 'compact' for less than 1 MiB with the same accuracy.\n"
                         "seq_len: how many tokens the frequencies must serve, as in resolve(); 0 for length.\n"
@@ -144,7 +144,7 @@ void bind_tables(nb::module_& m) {
               nb::arg("rope"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32",
               nb::arg("angles") = "exact", nb::arg("memory") = "full", nb::arg("seq_len") = 0, nb::arg("threads") = 1,
               nb::sig("def __init__(self, rope: Rope | RopeFrequencies, length: int, *, "
-                      "dtype: Literal['float32', 'float64'] = 'float32', "
+                      "dtype: DType = 'float32', "
                       "angles: Literal['exact', 'as_float32'] = 'exact', memory: Literal['full', 'compact'] = 'full', "
                       "seq_len: int = 0, threads: int = 1) -> None"))
           .def_static(
@@ -198,7 +198,7 @@ void bind_tables(nb::module_& m) {
           "xPos' cos and sin with the decay multiplied in. Rotate queries with `q` and keys with `k`.\n\n"
           "xpos: the spec.\n"
           "length: how many tokens the tables keep rows for.\n"
-          "dtype: 'float32' or 'float64'.\n"
+          "dtype: 'float32' or 'float64', or what NumPy, PyTorch and JAX call them.\n"
           "threads: how many threads may compute the rows; 0 for all.\n\n"
           "Raises RangeError if a factor leaves [2^-100, 2^100].")
           .def(
@@ -206,7 +206,7 @@ void bind_tables(nb::module_& m) {
               [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
                 const Executor on = executor_of(threads, "XposTable");
                 XposTables made{xpos, {}, {}, {}, {}};
-                if (enum_of<TableType>(dtype, {"XposTable", "dtype"}) == TableType::f64) {
+                if (table_type_of(dtype, "XposTable") == TableType::f64) {
                   made.f64 = std::make_shared<const XposTable<double>>(xpos, length, TableOptions{}, on);
                   made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};
                 } else {
@@ -217,9 +217,8 @@ void bind_tables(nb::module_& m) {
                 new (self) XposTables(std::move(made));
               },
               nb::arg("xpos"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
-              nb::sig(
-                  "def __init__(self, xpos: Xpos, length: int, *, dtype: Literal['float32', 'float64'] = 'float32', "
-                  "threads: int = 1) -> None"))
+              nb::sig("def __init__(self, xpos: Xpos, length: int, *, dtype: DType = 'float32', "
+                      "threads: int = 1) -> None"))
           .def_ro("xpos", &XposTables::xpos, "The spec that it was made from.")
           .def_ro("q", &XposTables::q, "The queries' table.")
           .def_ro("k", &XposTables::k, "The keys' table.");
@@ -291,6 +290,13 @@ void bind_rope_tables(nb::module_& m) {
         new (self) XposEncoding(of, std::move(table));
       },
       nb::arg("table").none(), nb::sig("def __init__(self, table: XposTable) -> None"));
+}
+
+TableType table_type_of(nb::handle dtype, const char* function) {
+  const auto type = type_called(dtype);
+  if (type == DataType::f64) return TableType::f64;
+  if (type == DataType::f32) return TableType::f32;
+  return enum_of<TableType>(dtype, {function, "dtype"});  // which refuses it
 }
 
 }  // namespace bearing::python

@@ -212,7 +212,7 @@ nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<In
                   Index threads) {
   const char* function = "cos_sin";
   const RopeFrequencies of = turning_frequencies_of(frequencies, {function, "frequencies"});
-  const auto type = enum_of<TableType>(dtype, {function, "dtype"}) == TableType::f64 ? DataType::f64 : DataType::f32;
+  const auto type = table_type_of(dtype, function) == TableType::f64 ? DataType::f64 : DataType::f32;
   const PositionsArgument at(positions, {function, "positions"});
   const Index time = length ? *length : at.time();
   if (time < 0) throw RangeError("[cos_sin] length: must be given, unless positions are an array, got None");
@@ -374,14 +374,14 @@ void bind_rotations(nb::module_& m) {
   m.def("cos_sin", cos_sin, nb::arg("frequencies").none(), nb::arg("positions") = nb::none(), nb::kw_only(),
         nb::arg("length") = nb::none(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
         nb::sig("def cos_sin(frequencies: RopeFrequencies | RopeTable | Rope, positions: Positions = None, *, "
-                "length: int | None = None, dtype: Literal['float32', 'float64'] = 'float32', threads: int = 1) -> "
+                "length: int | None = None, dtype: DType = 'float32', threads: int = 1) -> "
                 "tuple[NDArray[Any], NDArray[Any]]"),
         "Returns cos and sin, times the attention factor, at the positions of one sequence: two new arrays [time, "
         "pairs].\n\n"
         "frequencies: the encoding; resolve() it where frequencies depend on the length.\n"
         "positions: where tokens stand: None for 0, 1, 2, …; an int p for p, p + 1, …; or an array [time].\n"
         "length: how many tokens; it may be left out where positions are an array.\n"
-        "dtype: 'float32' or 'float64'.\n\n"
+        "dtype: 'float32' or 'float64', or what NumPy, PyTorch and JAX call them.\n\n"
         "Raises ShapeError or RangeError for positions that the encoding cannot serve.");
 }
 

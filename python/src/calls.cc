@@ -29,7 +29,7 @@ nb::object first_parameter(const char* function, nb::handle encodings) {
 }  // namespace
 
 /// 'float32', numpy.dtype('float32'), numpy.float32, torch.float32, jax.numpy.float32, ml_dtypes.bfloat16.
-DataType type_named(const Argument& argument, nb::handle dtype) {
+std::optional<DataType> type_called(nb::handle dtype) {
   std::string text = text_of(dtype);
   if (text.ends_with("'>")) text.resize(text.size() - 2);  // <class 'numpy.float32'>
   const std::size_t dot = text.rfind('.');
@@ -37,6 +37,11 @@ DataType type_named(const Argument& argument, nb::handle dtype) {
   for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f16}) {
     if (text == name_of(type)) return type;
   }
+  return {};
+}
+
+DataType type_named(const Argument& argument, nb::handle dtype) {
+  if (const auto type = type_called(dtype)) return *type;
   argument.fail("float64, float32, bfloat16 or float16", nb::cast<std::string>(nb::repr(dtype)));
 }
 

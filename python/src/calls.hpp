@@ -19,6 +19,8 @@ inline constexpr DataType arithmetic_of = std::is_same_v<A, double> ? DataType::
 void check_same_type(const Array& array, const Array& other, const char* as);
 /// The type that a word, or NumPy's, PyTorch's or JAX's own name, stands for.
 DataType type_named(const Argument& argument, nb::handle dtype);
+/// The same; none where it is nothing of these.
+std::optional<DataType> type_called(nb::handle dtype);
 /// Throws TypeError unless it has this type.
 void check_type(const Array& array, DataType type);
 

@@ -35,6 +35,9 @@ struct Words<TableType> {
   static constexpr std::array<Word<TableType>, 2> words{{{TableType::f32, "float32"}, {TableType::f64, "float64"}}};
 };
 
+/// The word for it, or what NumPy, PyTorch and JAX call the type.
+TableType table_type_of(nb::handle dtype, const char* function);
+
 /// A table of either arithmetic: one of the two is null.
 struct Table {
   std::shared_ptr<const RopeTable<float>> f32;

@@ -475,6 +475,20 @@ def test_keys_whose_angles_are_not_known_are_not_moved() -> None:
         bearing.XposTable(xpos, -1)
 
 
+@pytest.mark.parametrize("word", ["float32", "float64"])
+def test_the_type_of_a_table_may_be_given_by_any_name(word: str) -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    for name in (word, np.dtype(word), getattr(np, word), getattr(torch, word), getattr(jnp, word)):
+        assert bearing.RopeTable(rope, 4, dtype=name).dtype == word
+        assert bearing.XposTable(bearing.Xpos(rope=rope), 4, dtype=name).q.dtype == word
+        assert bearing.cos_sin(rope, length=4, dtype=name)[0].dtype == word
+        assert bearing.rotary_embedding(4, 8, dtype=name)[0].dtype == word
+    with pytest.raises(
+        ValueError, match=r"^\[RopeTable\] dtype: must be one of 'float32', 'float64', got <class 'numpy.f"
+    ):
+        bearing.RopeTable(rope, 4, dtype=np.float16)
+
+
 def test_rows_of_a_table_serve_attention() -> None:
     rng = np.random.default_rng(6)
     q, k, v = rng.standard_normal((3, 1, 2, 7, 16))
