@@ -67,7 +67,8 @@ inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions
   if (said && asked.length == 0 && size.length < whole) {
     part += fmt::format(" over {} of its {} tokens", grouped(size.length), grouped(whole));
   }
-  if (!part.empty()) note(fmt::format("{}: measured{}; --heads and --length say otherwise", printable(subject.text), part));
+  if (!part.empty())
+    note(fmt::format("{}: measured{}; --heads and --length say otherwise", printable(subject.text), part));
   return size;
 }
 
