@@ -211,7 +211,9 @@ TEST(ChooseModel, AWindowOfPatchesIsTheTrainedLength) {
     EXPECT_EQ(longer.options[0].rank, Rank::recommended) << "for a new model";
     EXPECT_NE(longer.options[0].reasons[0].text.find("ends at " + std::to_string(patches)), std::string::npos);
   }
-  EXPECT_EQ(choose(held("examples/models/qwen2-vl-7b.json")).situation.axes, 3);
+  const Advice sections = choose(held("examples/models/qwen2-vl-7b.json"));
+  EXPECT_EQ(sections.situation.axes, 3);
+  EXPECT_EQ(choose(sections.situation).situation.axes, 3) << "what was filled in is taken again";
 }
 
 TEST(ChooseModel, ATableOfDistancesEndsWhereItsRowsDo) {

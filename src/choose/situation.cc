@@ -79,9 +79,10 @@ bool sees_both_sides(const Situation& s) {
   return word != nullptr && *word == "bidirectional";
 }
 
-/// Fills in the task, causal and axes, where they were left open.
+/// Fills in the task, causal and axes, where they were left open. Throws as completed() does.
 void settle_task(Situation& s) {
   const Index axes = s.from ? axes_at_hand(s) : 1;
+  if (s.axes != 0) check_range("axes", s.axes, 1, std::max<Index>(axes, 2));
   if (!s.task) s.task = axes == 2 ? Task::images : s.from && sees_both_sides(s) ? Task::understand : Task::generate;
   if (!s.causal) s.causal = s.task == Task::generate;
   if (s.axes == 0) s.axes = s.task == Task::images && !rotary_at_hand(s) ? 2 : axes;
@@ -123,7 +124,6 @@ Situation completed(Situation s) {
     check_stated("dim", s.dim, stated.dim);
   }
   check_range("memory", s.memory, 0, Index{1} << 50);
-  if (s.axes != 0) check_range("axes", s.axes, 1, 2);
   settle_task(s);
   if (const std::optional<Rope> rope = rotary_at_hand(s)) {
     if (const Index stated = trained_length(rope->scaling); stated > 1) s.trained = stated;  // before it was stretched
