@@ -2,6 +2,7 @@
 
 #include <hwy/targets.h>
 #include <bearing/error.hpp>
+#include <bearing/gguf.hpp>
 #include <bearing/npy.hpp>
 
 #include <cerrno>
@@ -80,4 +81,5 @@ int64_t SupportedTargets() { return HWY_TARGETS; }
 
 namespace bearing {
 NpyArray read_npy(const std::string& path) { throw ConfigError(path + ": cannot be read: a page has no files"); }
+Model read_model_file(const std::string& path) { throw ConfigError(path + ": cannot be read: a page has no files"); }
 }  // namespace bearing
