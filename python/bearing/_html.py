@@ -60,7 +60,7 @@ def model(of: _core.Model) -> str:
     facts += [f"{what} {length:,} tokens" for what, length in lengths if length]
     rows = [("input", one.part, one.name, one.encoding, "") for one in of.inputs]
     rows += [
-        (_ranges(group.layers), layer.part or layer.type, layer.name, layer.encoding, str(layer.window or ""))
+        (_ranges(group.layers), layer.part or layer.type, layer.name, layer.encoding, _window(layer))
         for group in of.layer_groups()
         for layer in (group.layer,)
     ]
@@ -83,6 +83,12 @@ def figure(of: Figure) -> str:
     drawn.get_figure().savefig(file, format="png", dpi=110)
     data = base64.b64encode(file.getvalue()).decode()
     return f'<img alt="{escape(of.text)}" title="{escape(of.title)}" src="data:image/png;base64,{data}">'
+
+
+def _window(layer: _core.Layer) -> str:
+    if layer.window_after:
+        return f"{layer.window - 1} before, {layer.window_after} after"
+    return str(layer.window or "")
 
 
 def _block(title: str, *parts: str) -> str:

@@ -74,6 +74,7 @@ def test_notebooks_show_tables_encodings_and_models() -> None:
     for part in ("0-4, 6-10, 12-16", "sliding_attention", "1024", "LinearScaling(factor=8.0)", "Warnings"):
         assert part in found.words, part
     assert model.warnings[0].text in found.words
+    assert "64 before, 64 after" in shown(bearing.read_hf_config({"model_type": "modernbert"})).words
 
 
 def test_what_a_file_says_is_no_html() -> None:
