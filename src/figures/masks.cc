@@ -100,18 +100,15 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
 
 /// The window that is asked for, on both sides of a query, else that of the encoding's layer.
 void set_window(std::span<const Subject> encodings, const FigureOptions& options, Rules& rules) {
-  rules.window = options.window;
-  rules.after = std::max<Index>(options.window - 1, 0);
-  if (options.window != 0 || encodings.empty() || encodings[0].lengths.chunked) return;
-  const RopeLengths& layer = encodings[0].lengths;
-  const bool both = layer.after > 0;
+  const bool asked = options.window != 0 || encodings.empty() || encodings[0].lengths.chunked;
+  const RopeLengths layer = asked ? RopeLengths{.window = options.window} : encodings[0].lengths;
   rules.window = layer.window;
-  rules.after = both ? layer.after : std::max<Index>(layer.window - 1, 0);
-  rules.causal = options.causal.value_or(!both);
+  rules.after = layer.after > 0 ? layer.after : std::max<Index>(layer.window - 1, 0);
+  rules.causal = options.causal.value_or(layer.after == 0);
 }
 
 Rules rules_of(std::span<const Subject> encodings, const FigureOptions& options, Index length) {
-  Rules rules{.causal = options.causal.value_or(true), .sinks = options.sinks};
+  Rules rules{.sinks = options.sinks};
   set_window(encodings, options, rules);
   if (options.window < 0) throw RangeError(text::concat("[figure] window: must be at least 0, got ", options.window));
   if (options.sinks < 0 || (options.sinks > 0 && rules.window == 0)) {
