@@ -18,17 +18,33 @@ struct TileRegister {
   std::uint32_t lanes[16][16] = {};
 };
 
-inline float flushed(float x) { return std::abs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
+inline float flushed(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return std::bit_cast<float>((bits & 0x7F80'0000u) == 0 ? bits & 0x8000'0000u : bits);
+}
 
 /// The lower or upper bfloat16 of a pair.
 inline float lower_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair << 16)); }
 inline float upper_half(std::uint32_t pair) { return flushed(std::bit_cast<float>(pair & 0xFFFF'0000u)); }
 
-/// a·b + c in one rounding, a and b of bfloat16: float holds their product exactly, where it is a normal number.
-inline float multiply_add(float a, float b, float c) {
-  const float product = a * b, size = std::abs(product);
-  const bool exact = size >= std::numeric_limits<float>::min() && size <= std::numeric_limits<float>::max();
-  return exact || a == 0 || b == 0 ? product + c : std::fma(a, b, c);
+/// c + a·b in one rounding, sixteen times, a and b of bfloat16: float holds their product exactly, unless it is too
+/// small or too large for a normal number. Without branches, as compilers make vectors of such loops alone.
+inline void add_products(float a, const float* b, float* c) {
+  constexpr std::uint32_t exponent = 0x7F80'0000u;
+  float product[16];
+  for (int n = 0; n < 16; ++n) product[n] = a * b[n];
+  std::uint32_t others = 0;
+  for (int n = 0; n < 16; ++n) {
+    const std::uint32_t of = std::bit_cast<std::uint32_t>(product[n]) & exponent;
+    const std::uint32_t factor = std::bit_cast<std::uint32_t>(b[n]) & exponent;
+    others |= static_cast<std::uint32_t>(of == exponent) |
+              (static_cast<std::uint32_t>(of == 0) & static_cast<std::uint32_t>(factor != 0));
+  }
+  if (others == 0 || a == 0) {
+    for (int n = 0; n < 16; ++n) c[n] = flushed(product[n] + c[n]);
+  } else {
+    for (int n = 0; n < 16; ++n) c[n] = flushed(std::fma(a, b[n], c[n]));
+  }
 }
 
 /// TDPBF16PS, c += a · b, as Intel's manual has it: even and odd features are summed apart, each product added in one
@@ -42,10 +58,8 @@ inline void multiply_tiles(TileRegister& c, const TileRegister& a, const TileReg
     float even[16] = {}, odd[16] = {};
     for (int k = 0; k < 16; ++k) {
       const float low = lower_half(a.lanes[m][k]), high = upper_half(a.lanes[m][k]);
-      for (int n = 0; n < 16; ++n) {
-        even[n] = flushed(multiply_add(low, b_low[k][n], even[n]));
-        odd[n] = flushed(multiply_add(high, b_high[k][n], odd[n]));
-      }
+      add_products(low, b_low[k], even);
+      add_products(high, b_high[k], odd);
     }
     for (int n = 0; n < 16; ++n) {
       const float sum = flushed(std::bit_cast<float>(c.lanes[m][n])) + flushed(even[n] + odd[n]);
