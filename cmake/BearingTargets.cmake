@@ -7,7 +7,10 @@
 function(bearing_defaults target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
-                                             VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+                                             VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
+                                             UNITY_BUILD OFF)  # kernels are compiled once per instruction set
+  # Numbers are exact whatever the flags of the project around this one.
+  target_compile_options(${target} PRIVATE -fno-fast-math)
   # The same bits on every instruction set: a·b + c is two roundings unless the source says fma.
   target_compile_options(${target} PRIVATE -ffp-contract=off)
   # GNU's unique symbols would keep a shared library from being unloaded.

@@ -66,7 +66,9 @@ std::string_view compressed_label(std::string_view layer_type) {
 void read_compressed(const Config& config, std::vector<LayerRope>& layers) {
   for (const std::string& type : config.kinds) {
     if (type == sliding_attention || type == sparse || type == heavy) continue;
-    config.file.wrong("layer_types", std::string("of ") + sliding_attention + ", " + sparse + " or " + heavy);
+    std::string wanted = "of ";  // the optimiser of g++ 12 warns of a sum of texts here
+    wanted.append(sliding_attention).append(", ").append(sparse).append(" or ").append(heavy);
+    config.file.wrong("layer_types", wanted);
   }
   if (has_both(config)) return;
   const auto said = [&](std::string_view key, double usual) {

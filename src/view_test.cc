@@ -3,6 +3,7 @@
 #include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
+#include <limits>
 #include <numeric>
 #include <type_traits>
 #include <vector>
@@ -116,6 +117,17 @@ TEST(Required, HoldsItsValueAndHasNoDefault) {
   const Required<Choice> choice = Choice::second;
   EXPECT_TRUE(choice == Choice::second);
   static_assert(!std::is_default_constructible_v<Required<Choice>>);
+}
+
+TEST(View, SizesThatDoNotFitAreTheNearestThatDo) {
+  constexpr Index large = Index{1} << 40, most = std::numeric_limits<Index>::max();
+  float* const none = nullptr;
+  EXPECT_EQ(dense(none, large, large).size(), most);
+  EXPECT_EQ(dense(none, large, 0, large).size(), 0);
+  EXPECT_EQ(dense(none, 2, large, large).stride[0], most);
+  EXPECT_EQ(bhtd(none, 0, large, large, 8).stride[0], most);
+  EXPECT_EQ(bthd(none, 0, large, large, 8).stride[0], most);
+  EXPECT_EQ(extents_product(-large, large), std::numeric_limits<Index>::min());
 }
 
 }  // namespace

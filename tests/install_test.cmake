@@ -80,9 +80,20 @@ cmake_path(GET pc PARENT_PATH pc_dir)
 set(ENV{PKG_CONFIG_PATH} ${pc_dir})
 run(pkg-config --cflags --libs bearing bearing-io bearing-threads)
 separate_arguments(flags UNIX_COMMAND "${output}")
-run(${CXX} -std=c++20 ${SOURCE}/tests/consumer/main.cc -o ${WORK}/by-pkg-config ${flags})
 file(GLOB_RECURSE archives ${prefix}/libbearing.*)
 list(GET archives 0 library)
 cmake_path(GET library PARENT_PATH library_dir)
-run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${library_dir} ${WORK}/by-pkg-config)
-message(STATUS "pkg-config: ${output}")
+# By the compiler that built the library, and by another one.
+find_program(other NAMES clang++-14 clang++ REQUIRED)
+foreach(compiler ${CXX} ${other})
+  run(${compiler} -std=c++20 ${SOURCE}/tests/consumer/main.cc ${SOURCE}/tests/consumer/every_type.cc
+      -o ${WORK}/by-pkg-config ${flags})
+  run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${library_dir} ${WORK}/by-pkg-config)
+  message(STATUS "pkg-config, ${compiler}: ${output}")
+endforeach()
+# An older C++ is told apart at once.
+execute_process(COMMAND ${CXX} -std=c++17 -fsyntax-only ${SOURCE}/tests/consumer/main.cc ${flags}
+                RESULT_VARIABLE result ERROR_VARIABLE output)
+if(result EQUAL 0 OR NOT output MATCHES "^[^:]*: *[^e]*.*error: #error \"bearing needs C..20")
+  message(FATAL_ERROR "-std=c++17: must say that bearing needs C++20, got\n${output}")
+endif()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/export.hpp>
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -7,7 +8,7 @@
 namespace bearing {
 
 /// bfloat16: the upper 16 bits of a float32 (8 exponent bits, 7 fraction bits). Stored as its bits.
-struct Bfloat16 {
+struct BEARING_EXPORT Bfloat16 {
   std::uint16_t bits = 0;
 
   Bfloat16() = default;
@@ -23,7 +24,7 @@ struct Bfloat16 {
 };
 
 /// IEEE 754 binary16 (5 exponent bits, 10 fraction bits). Stored as its bits.
-struct Float16 {
+struct BEARING_EXPORT Float16 {
   std::uint16_t bits = 0;
 
   Float16() = default;
@@ -82,8 +83,39 @@ template <class T>
 concept Element = (std::is_same_v<std::remove_const_t<T>, double> || std::is_same_v<std::remove_const_t<T>, float> ||
                    std::is_same_v<std::remove_const_t<T>, Bfloat16> || std::is_same_v<std::remove_const_t<T>, Float16>);
 
+/// Compute as a class, and Element and Writable as what has a member: compilers of several ages spell constraints and
+/// expressions in the names of functions, each in its own way, and such a member alike.
+template <class T>
+struct ComputeOf {};
+template <>
+struct ComputeOf<double> {
+  using type = double;
+};
+template <>
+struct ComputeOf<float> {
+  using type = float;
+};
+template <>
+struct ComputeOf<Bfloat16> {
+  using type = float;
+};
+template <>
+struct ComputeOf<Float16> {
+  using type = float;
+};
+template <class T>
+struct ComputeOf<const T> : ComputeOf<T> {};
+template <class T>
+struct ComputeInPlaceOf : ComputeOf<T> {};
+template <class T>
+struct ComputeInPlaceOf<const T> {};
+
 /// The type that arithmetic on T is done in: double for double, float for float and both 16-bit types.
 template <Element T>
-using Compute = std::conditional_t<std::is_same_v<std::remove_const_t<T>, double>, double, float>;
+using Compute = typename ComputeOf<T>::type;
+
+/// Compute of numbers that are written; const ones have none.
+template <Element T>
+using ComputeInPlace = typename ComputeInPlaceOf<T>::type;
 
 }  // namespace bearing

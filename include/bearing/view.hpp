@@ -4,6 +4,7 @@
 #include <bearing/device.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 namespace bearing {
@@ -14,6 +15,13 @@ using Index = std::int64_t;
 /// Elements that may be written: a function that works in place takes no view of const ones.
 template <class T>
 concept Writable = !std::is_const_v<T>;
+
+/// a · b, or the Index nearest to it where 64 bits do not hold it: sizes come from files too.
+constexpr Index extents_product(Index a, Index b) {
+  Index product = 0;
+  if (!__builtin_mul_overflow(a, b, &product)) return product;
+  return (a < 0) == (b < 0) ? std::numeric_limits<Index>::max() : std::numeric_limits<Index>::min();
+}
 
 /// A tensor that someone else owns: a pointer, a shape, strides, and the device whose memory it is.
 ///
@@ -36,13 +44,13 @@ struct View {
     return data[offset];
   }
 
-  /// The number of elements: the product of the shape.
+  /// The number of elements: the product of the shape, or the largest Index where that does not fit 64 bits.
   constexpr Index size() const {
     for (Index extent : shape) {
-      if (extent == 0) return 0;  // whatever the others are: their product alone may not fit 64 bits
+      if (extent == 0) return 0;  // whatever the others are: their product alone may not fit
     }
     Index n = 1;
-    for (Index extent : shape) n *= extent;
+    for (Index extent : shape) n = extents_product(n, extent);
     return n;
   }
 
@@ -57,7 +65,7 @@ constexpr View<T, sizeof...(I)> dense(T* data, I... extent) {
   Index step = 1;
   for (std::size_t axis = sizeof...(I); axis-- > 0;) {
     view.stride[axis] = step;
-    step *= view.shape[axis];
+    step = extents_product(step, view.shape[axis]);
   }
   return view;
 }
@@ -76,13 +84,15 @@ constexpr View<T, Rank + 1> batch_of_one(const View<T, Rank>& x) {
 /// Contiguous memory in the order batch, heads, time, dim. Axes of the view: (batch, heads, time, dim).
 template <class T>
 constexpr View<T, 4> bhtd(T* data, Index batch, Index heads, Index time, Index dim) {
-  return {data, {batch, heads, time, dim}, {heads * time * dim, time * dim, dim, 1}};
+  const Index head = extents_product(time, dim);
+  return {data, {batch, heads, time, dim}, {extents_product(heads, head), head, dim, 1}};
 }
 
 /// Contiguous memory in the order batch, time, heads, dim. Axes of the view are still (batch, heads, time, dim).
 template <class T>
 constexpr View<T, 4> bthd(T* data, Index batch, Index time, Index heads, Index dim) {
-  return {data, {batch, heads, time, dim}, {time * heads * dim, dim, heads * dim, 1}};
+  const Index token = extents_product(heads, dim);
+  return {data, {batch, heads, time, dim}, {extents_product(time, token), dim, token, 1}};
 }
 
 /// A parameter and where its gradient is added (+=). With an empty grad (null data) no gradient is computed.

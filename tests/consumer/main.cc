@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <string>
 
+#include "every_type.hpp"
+
 int main() {
   using namespace bearing;
   const Rope rope = parse_rope(R"({"head_dim": 4, "pairing": "interleaved", "base": 100})");
@@ -32,6 +34,10 @@ int main() {
     std::puts("a head of the wrong size was accepted");
     return 1;
   } catch (const ShapeError&) {
+  }
+  if (!every_type()) {
+    std::puts("attention to values of one half gave something else");
+    return 1;
   }
   const std::string built_for = std::to_string(BEARING_VERSION_MAJOR) + "." + std::to_string(BEARING_VERSION_MINOR) +
                                 "." + std::to_string(BEARING_VERSION_PATCH);

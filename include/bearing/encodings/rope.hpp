@@ -194,37 +194,38 @@ BEARING_EXPORT void fill(const RopeFrequencies& frequencies, const Positions& po
 /// Throws ShapeError for memory that is not so, if x's last extent is not the table's head_dim, or if positions do not
 /// match x's batch and time or the table's axes; RangeError for a position past ±2^31 or past a given table. Nothing is
 /// written then.
-template <Writable T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& positions,
+template <class T>
+BEARING_EXPORT void rotate(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> x, const Positions& positions,
                            const Executor& on = {});
 
 /// Out of place: reads `in`, writes every element of `out`, which has the same shape. The two may be the same view; any
 /// other overlap is refused. It has another name, because rotate() with two views takes them as a query and a key.
 /// Otherwise as rotate().
-template <Writable T>
-BEARING_EXPORT void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in,
+template <class T>
+BEARING_EXPORT void rotate_to(const RopeTable<ComputeInPlace<T>>& table, std::type_identity_t<View<const T, 4>> in,
                               View<T, 4> out, const Positions& positions, const Executor& on = {});
 
 /// Rotates q [batch, heads, time, head_dim] and k [batch, kv_heads, time, head_dim] in one call, at the same positions.
 /// Throws ShapeError if their batch or time differ. Otherwise as rotate() above.
-template <Writable T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
-                           const Executor& on = {});
+template <class T>
+BEARING_EXPORT void rotate(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> q, View<T, 4> k,
+                           const Positions& positions, const Executor& on = {});
 
 /// The same, where queries and keys have different positions, and perhaps different lengths.
-template <Writable T>
-BEARING_EXPORT void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
-                           const Positions& k_positions, const Executor& on = {});
+template <class T>
+BEARING_EXPORT void rotate(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> q, const Positions& q_positions,
+                           View<T, 4> k, const Positions& k_positions, const Executor& on = {});
 
 /// The gradient of rotate(): d_x = a·R(pθ)ᵀ d_y, in place (d holds d_y before and d_x after). It is the transpose, not
 /// the inverse: a is multiplied in as in rotate(). Arguments and errors as rotate().
-template <Writable T>
-BEARING_EXPORT void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& positions,
+template <class T>
+BEARING_EXPORT void rotate_backward(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> d, const Positions& positions,
                                     const Executor& on = {});
 
 /// The gradient of rotate_to(): reads d_out, writes d_in. Arguments and errors as rotate_to().
-template <Writable T>
-BEARING_EXPORT void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
-                                       View<T, 4> d_in, const Positions& positions, const Executor& on = {});
+template <class T>
+BEARING_EXPORT void rotate_backward_to(const RopeTable<ComputeInPlace<T>>& table,
+                                       std::type_identity_t<View<const T, 4>> d_out, View<T, 4> d_in,
+                                       const Positions& positions, const Executor& on = {});
 
 }  // namespace bearing

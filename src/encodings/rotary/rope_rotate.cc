@@ -227,39 +227,40 @@ void rotate_both(const RopeTable<Compute<T>>& table, const Turned<T>& q, const T
 
 }  // namespace
 
-template <Writable T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> x, const Positions& positions, const Executor& on) {
+template <class T>
+void rotate(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> x, const Positions& positions, const Executor& on) {
   auto call = checked_call<T>({"rotate", "x", "x", "positions"}, table, x, x, positions, false);
   run(call, on);
 }
 
-template <Writable T>
-void rotate_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> in, View<T, 4> out,
+template <class T>
+void rotate_to(const RopeTable<ComputeInPlace<T>>& table, std::type_identity_t<View<const T, 4>> in, View<T, 4> out,
                const Positions& positions, const Executor& on) {
   auto call = checked_call<T>({"rotate_to", "in", "out", "positions"}, table, in, out, positions, false);
   run(call, on);
 }
 
-template <Writable T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
+template <class T>
+void rotate(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> q, const Positions& q_positions, View<T, 4> k,
             const Positions& k_positions, const Executor& on) {
   rotate_both<T>(table, {q, q_positions, "q_positions"}, {k, k_positions, "k_positions"}, false, on);
 }
 
-template <Writable T>
-void rotate(const RopeTable<Compute<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
+template <class T>
+void rotate(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> q, View<T, 4> k, const Positions& positions,
             const Executor& on) {
   rotate_both<T>(table, {q, positions, "positions"}, {k, positions, "positions"}, true, on);
 }
 
-template <Writable T>
-void rotate_backward(const RopeTable<Compute<T>>& table, View<T, 4> d, const Positions& positions, const Executor& on) {
+template <class T>
+void rotate_backward(const RopeTable<ComputeInPlace<T>>& table, View<T, 4> d, const Positions& positions,
+                     const Executor& on) {
   auto call = checked_call<T>({"rotate_backward", "d", "d", "positions"}, table, d, d, positions, true);
   run(call, on);
 }
 
-template <Writable T>
-void rotate_backward_to(const RopeTable<Compute<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
+template <class T>
+void rotate_backward_to(const RopeTable<ComputeInPlace<T>>& table, std::type_identity_t<View<const T, 4>> d_out,
                         View<T, 4> d_in, const Positions& positions, const Executor& on) {
   auto call =
       checked_call<T>({"rotate_backward_to", "d_out", "d_in", "positions"}, table, d_out, d_in, positions, true);

@@ -1,0 +1,24 @@
+# cmake -DSOURCE= -DWORK= -DCXX= -P embedded_test.cmake
+#
+# Configures the project in tests/embedded, and looks at how our sources would be compiled there.
+cmake_minimum_required(VERSION 3.25)
+
+file(REMOVE_RECURSE ${WORK})
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/tests/embedded -B ${WORK} -G Ninja -DCMAKE_CXX_COMPILER=${CXX}
+                        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON
+                RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${output}")
+endif()
+file(STRINGS ${WORK}/compile_commands.json commands REGEX " -o bearing/(src|io)/")
+list(LENGTH commands count)
+if(count LESS 50)
+  message(FATAL_ERROR "${WORK}/compile_commands.json: must have a command for each of our sources, has ${count}")
+endif()
+foreach(command IN LISTS commands)
+  # What comes last counts.
+  if(NOT command MATCHES "-ffast-math.* -fno-fast-math.* -ffp-contract=off" OR command MATCHES "-fno-fast-math.* -ffast-math|unity_")
+    message(FATAL_ERROR "${command}\nmust be of one source, without -ffast-math")
+  endif()
+endforeach()
+message(STATUS "${count} sources")
