@@ -76,10 +76,14 @@ class Config(support.Base):
         self.assertIn("\ndecoder layer 2: no encoding\n", text)
 
     def test_config_says_where_the_base_comes_from(self):
-        self.assertIn("  base              100 (rope_theta)\n", run("config", self.put("said.json", SMALL)).stdout)
+        said = self.put("said.json", SMALL)
+        self.assertIn("  base              100 (rope_theta)\n", run("config", said).stdout)
+        self.assertEqual(self.report(said)["groups"][0]["base_from"], "rope_theta")
         misspelt = {"rope_teta" if key == "rope_theta" else key: value for key, value in SMALL.items()}
-        text = run("config", self.put("misspelt.json", misspelt)).stdout
+        misspelt = self.put("misspelt.json", misspelt)
+        text = run("config", misspelt).stdout
         self.assertIn("  base              10,000 (default of llama)\n", text)
+        self.assertEqual(self.report(misspelt)["groups"][0]["base_from"], "default of llama")
         self.assertIn("warning: /rope_theta: not in the file; 10000 is the default of llama\n", text)
         # A Gemma 3's text_config leaves out what is its class' default: that is no reason to warn.
         text = run("config", "examples/models/gemma-3-4b.json").stdout
@@ -245,7 +249,7 @@ class Config(support.Base):
         self.assertEqual([report[key] for key in ("trained_length", "context_length", "seq_len")], [8192, 131072, 0])
         (group,) = report["groups"]
         self.assertEqual(list(group), ["layers", "part", "type", "window", "window_after", "encoding", "pairing", "head_dim", "rotary_dim",
-                                       "begin", "base", "scaling", "rope", "attention_factor", "softmax_scale_factor",
+                                       "begin", "base", "base_from", "scaling", "rope", "attention_factor", "softmax_scale_factor",
                                        "inv_freq", "wavelength", "change", "axes", "axis"])
         self.assertEqual(group["layers"], list(range(32)))
         self.assertEqual([group[key] for key in ("encoding", "pairing", "head_dim", "rotary_dim", "begin", "base")],

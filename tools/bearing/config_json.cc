@@ -41,6 +41,7 @@ void write_rope(JsonWriter& json, const Rope& rope, const GroupReport& group) {
   json.member("rotary_dim", numbers.rotary_dim);
   json.member("begin", numbers.begin);
   json.member("base", rope.base);
+  json.member("base_from", std::string_view(group.group.layer.base_from));
   rapidjson::Document spec;
   spec.Parse<rapidjson::kParseFullPrecisionFlag>(to_json(rope).c_str());
   json.key("scaling");
