@@ -46,6 +46,38 @@ class Gguf(support.Base):
         for a, b in zip(report["groups"][0]["inv_freq"], same["groups"][0]["inv_freq"], strict=True):
             self.assertAlmostEqual(a / b, 1, delta=2.0**-23)
 
+    def test_gguf_is_read_from_a_stream(self):
+        wanted = run("config", f"{VALID}/llama3.gguf").stdout.split("\n", 1)
+        file = SOURCE / VALID / "llama3.gguf"
+        shells = {"standard input": ['"$0" config - < "$1"', 'cat "$1" | "$0" config -'],
+                  "/dev/stdin": ['"$0" config /dev/stdin < "$1"', 'cat "$1" | "$0" config /dev/stdin']}
+        for name, lines in shells.items():
+            for line in lines:
+                with self.subTest(line):
+                    result = subprocess.run(["bash", "-c", line, COMMAND, file], capture_output=True, text=True)
+                    self.assertEqual((result.returncode, result.stderr, result.stdout.split("\n", 1)), (0, "", [name, wanted[1]]))
+
+    def test_a_gguf_stream_that_cannot_be_read_says_what_it_is(self):
+        with tempfile.TemporaryDirectory() as folder:
+            long = pathlib.Path(folder) / "long.gguf"
+            shutil.copy(SOURCE / VALID / "llama3.gguf", long)
+            with long.open("ab") as more:
+                more.truncate(17 << 20)
+            cut = pathlib.Path(folder) / "cut.gguf"
+            cut.write_bytes(long.read_bytes()[:100])
+            for line, file, text in (('cat "$1" | "$0" config -', long, "must have at most 16 MiB, got a longer GGUF file: give its path"),
+                                     ('cat "$1" | "$0" config -', cut, "standard input: byte "),
+                                     ('"$0" config - < "$1"', cut, "/dev/stdin: byte "),
+                                     ('cat "$1" | "$0" config - --write v5', cut, "standard input: must be a config.json to be written, got a GGUF file"),
+                                     ('"$0" config - --write v5 < "$1"', cut, "standard input: must be a config.json to be written, got a GGUF file")):
+                with self.subTest(line):
+                    result = subprocess.run(["bash", "-c", line, COMMAND, file], capture_output=True, text=True)
+                    self.assertEqual((result.returncode, result.stdout), (3, ""))
+                    self.assertIn(text, result.stderr)
+            # Redirected, it is a file of any size.
+            result = subprocess.run(["bash", "-c", '"$0" config - < "$1"', COMMAND, long], capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_gguf_is_taken_where_a_config_is(self):
         file = f"{VALID}/gemma3.gguf"
         for arguments in (["check", f"@{file}#0"], ["compare", f"@{file}#0", "alibi"], ["list", f"@{file}"],

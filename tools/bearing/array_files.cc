@@ -1,10 +1,6 @@
 #include "array_files.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <system_error>
 
 #include "arguments.hpp"
 #include "errors.hpp"
@@ -40,20 +36,6 @@ Positions positions_in(const NpyArray& array) {
 std::string shape_text(const std::vector<Index>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void bad_file(const std::string& file, const std::string& text) { throw ConfigError(file + ": " + text); }
-
-std::string read_stream(int stream, const std::string& name) {
-  constexpr std::size_t most = std::size_t{16} << 20;
-  std::string text;
-  std::array<char, 65536> piece;
-  while (true) {
-    const ssize_t n = ::read(stream, piece.data(), piece.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) bad_file(name, "cannot be read: " + std::generic_category().message(errno));
-    if (n == 0) return text;
-    text.append(piece.data(), static_cast<std::size_t>(n));
-    if (text.size() > most) bad_file(name, "must have at most 16 MiB, got more");
-  }
-}
 
 std::vector<std::string> layouts() { return {"bhtd", "bthd"}; }
 

@@ -21,9 +21,6 @@ std::string shape_text(const std::vector<Index>& shape);
 
 [[noreturn]] void bad_file(const std::string& file, const std::string& text);
 
-/// Everything that comes from an open file; `name` stands for it in errors. At most 16 MiB, as of any config.
-std::string read_stream(int stream, const std::string& name);
-
 /// How a tensor's file is to be read: --layout and --bf16.
 struct TensorFormat {
   bool heads_first = true;  ///< bhtd, else bthd
