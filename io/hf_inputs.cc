@@ -76,6 +76,7 @@ InputSpec sinusoids(const Object& file, const InputRow& row, Index dim) {
 ModelInput input_of(const Object& file, const InputRow& row) {
   const Index dim = plain_size(file, keys_or(row.dim_key, dim_keys), row.dim);
   ModelInput input{InputSpec(Learned{}), std::string(row.part), 0, row.token_position};
+  input.label = row.label;
   if (row.kind == InputKind::patches || row.kind == InputKind::grid) {
     input.encoding = patch_table(file, row, dim);
   } else if (row.kind == InputKind::learned || row.kind == InputKind::after_padding) {

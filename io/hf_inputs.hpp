@@ -31,6 +31,7 @@ struct InputRow {
   const char* dim_key = nullptr;    ///< as key
   std::string_view part = {};       ///< "encoder", "decoder", or "both" for one each
   const char* token_position = "";  ///< what counts as a token's position, if not its index
+  std::string_view label = {};      ///< which of a type's several inputs
 };
 
 /// One row per encoding, those of a type in order (hf_input_rows.cc).

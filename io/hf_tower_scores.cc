@@ -178,6 +178,7 @@ void read_udop(const Object& file, Model& model) {
     model.inputs.push_back({edges, "encoder", 0,
                             std::string(edge) + " edge of the box, from 0 to 1, times " +
                                 std::to_string(edges.length - 1) + " and rounded down"});
+    model.inputs.back().label = edge;
   }
 }
 
@@ -188,12 +189,14 @@ void read_lilt(const Object& file, Model& model) {
   if (hidden / ratio < 1) file.wrong("channel_shrink_ratio", "at most hidden_size");
   if (model.inputs.empty()) file.wrong("position_embedding_type", "absolute: the text's table is always added");
   const Learned edges{.length = plain_size(file, {"max_2d_position_embeddings"}, 1024), .dim = hidden / ratio};
-  for (const char* edge : {"left edge", "upper edge", "right edge", "lower edge", "height", "width"}) {
-    model.inputs.push_back({edges, "", 0, std::string(edge) + " of the box, in the stream of boxes"});
-  }
+  const auto add = [&](const char* label, const Learned& table, const std::string& position) {
+    model.inputs.push_back({.encoding = table, .positions = position + ", in the stream of boxes", .label = label});
+  };
+  for (const char* edge : {"left", "upper", "right", "lower"}) add(edge, edges, std::string(edge) + " edge of the box");
+  for (const char* side : {"height", "width"}) add(side, edges, std::string(side) + " of the box");
   Learned index = std::get<Learned>(model.inputs.front().encoding);
   index.dim = edges.dim;
-  model.inputs.push_back({index, "", 0, "index in the text, in the stream of boxes"});
+  add("box", index, "index in the text");
   add_layers(model, file, {"num_hidden_layers"}, 12, {.encoding = NoPosition{}});
 }
 

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "hf_config_cases.hpp"
+#include "hf_reader.hpp"
 #include "hf_towers.hpp"
 
 // Composites and their towers; python/tests/models/test_towers.py holds the numbers to the models' own modules.
@@ -173,6 +176,40 @@ TEST(HfTowers, ScoresOfSpeechAndDocuments) {
   EXPECT_EQ(std::get<T5Axis>(layer.also[1]).scale, 1.0 / 8);
   EXPECT_EQ(document.inputs.size(), 6u);
   EXPECT_EQ(std::get<T5Axis>(parse_hf_config(R"({"model_type": "layoutlmv2"})").layers[0].encoding).scale, 1);
+}
+
+// In the order of their tables, after the names in each model's code.
+TEST(HfTowers, InputsOfOnePartHaveLabels) {
+  const auto labels = [](const char* type) {
+    std::string text;
+    for (const ModelInput& input : parse_hf_config(std::string("{\"model_type\": \"") + type + "\"}").inputs) {
+      text += (text.empty() ? "" : " ") + input.label;
+    }
+    return text;
+  };
+  EXPECT_EQ(labels("layoutlm"), "text x y height width");
+  EXPECT_EQ(labels("layoutlmv2"), "text x y height width");
+  EXPECT_EQ(labels("layoutlmv3"), "text image x y height width");
+  EXPECT_EQ(labels("lilt"), "text left upper right lower height width box");
+  EXPECT_EQ(labels("udop"), "left upper right lower");
+  EXPECT_EQ(labels("pix2struct_vision_model"), "row column");
+  EXPECT_EQ(labels("bert"), "");
+  EXPECT_EQ(labels("whisper"), " ");  // their parts tell them apart
+}
+
+TEST(HfTowers, NoTwoInputsOfAPartHaveOneLabel) {
+  for (const std::string_view type : hf::model_types()) {
+    Model model;
+    try {
+      model = parse_hf_config("{\"model_type\": \"" + std::string(type) + "\"}");
+    } catch (const ConfigError&) {
+      continue;  // of sizes that such a file must have
+    }
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const ModelInput& input : model.inputs) {
+      EXPECT_TRUE(seen.emplace(input.part, input.label).second) << type << ": " << input.part << '.' << input.label;
+    }
+  }
 }
 
 TEST(HfTowers, WhatIsNamedSaysWhy) {

@@ -90,9 +90,13 @@ class Sayings {
   std::vector<Said> all_;
 };
 
-/// What stands after # for an input: "input", or "encoder.input" of a model with several.
+/// What stands after # for an input: "input", or of a model with several "encoder.input", "x.input",
+/// "encoder.left.input".
 std::string input_word(const Model& model, const ModelInput& input) {
-  return model.inputs.size() == 1 || input.part.empty() ? "input" : input.part + ".input";
+  std::string word;
+  if (model.inputs.size() > 1 && !input.part.empty()) word = input.part + '.';
+  if (!input.label.empty()) word += input.label + '.';
+  return word + "input";
 }
 
 /// The inputs that a part names, by their words or by their parts; "input": all, unless it is the word of some.

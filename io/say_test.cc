@@ -299,6 +299,30 @@ TEST(Say, AnEncoderAndADecoderHaveInputsOfTheirOwn) {
   }
 }
 
+TEST(Say, InputsOfOnePartAreSaidByTheirLabels) {
+  const File file("say_test_layoutlm.json", R"({"model_type": "layoutlm", "hidden_size": 32,
+      "max_position_embeddings": 512, "max_2d_position_embeddings": 1024, "num_hidden_layers": 2})");
+  const std::string at = "@" + file.path();
+  std::vector<std::string> words;
+  for (const Said& one : say_encodings(at)) words.push_back(one.text().substr(at.size()));
+  EXPECT_EQ(words, (std::vector<std::string>{"#text.input", "#x.input", "#y.input", "#height.input", "#width.input"}));
+  EXPECT_EQ(say_encoding(at + "#text.input").sizes().length, 512);
+  EXPECT_EQ(say_encoding(at + "#height.input").sizes().length, 1024);
+  EXPECT_EQ(say_encoding(at + "#height.input").text(), at + "#height.input");
+  EXPECT_EQ(say_encodings(at + "#input").size(), 5u);
+  const std::string several = error_of([&] { say_encoding(at + "#input"); });
+  EXPECT_NE(several.find("#text.input, @"), several.npos) << several;
+  const std::string unknown = error_of([&] { say_encoding(at + "#z.input"); });
+  EXPECT_NE(
+      unknown.find("a layer from 0 to 1, text.input, x.input, y.input, height.input or width.input, got 'z.input'"),
+      unknown.npos)
+      << unknown;
+  // Of an encoder's several, its part stands before.
+  const File udop("say_test_udop.json", R"({"model_type": "udop", "num_layers": 1, "d_model": 32})");
+  EXPECT_EQ(say_encodings("@" + udop.path() + "#encoder.input").size(), 4u);
+  EXPECT_EQ(say_encoding("@" + udop.path() + "#encoder.left.input").text(), "@" + udop.path() + "#encoder.left.input");
+}
+
 TEST(Say, ALayerIsNopeOnlyWhereNothingElseTellsPositions) {
   const auto title_of = [](const std::string& config, const char* part) {
     const File file("say_test_nope.json", config);

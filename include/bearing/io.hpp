@@ -78,6 +78,9 @@ struct ModelInput {
   Index first_position = 0;    ///< of the first token: 2 in fairseq's sinusoidal tables
   std::string positions = {};  ///< as Layer's
   Index length = 0;            ///< tokens of its part, where the file says so and the encoding does not; else 0
+  /// Which of several inputs of its part, after the names in the model's code: LayoutLM's "text", "x", "y", "height"
+  /// and "width"; "" of a single one.
+  std::string label = {};
 };
 
 /// The encoding's name in the literature: "rope", "alibi", "t5", …; "none" for NoPosition. Its page has the same name.

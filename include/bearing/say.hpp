@@ -18,7 +18,8 @@
 //     t5.json                      the same in a file
 //     @config.json#3               layer 3 of a model's file, or of the file in a folder, at the model's sizes;
 //                                  @model.gguf#3 likewise
-//     @config.json#input           what is on its input; #encoder.input and #decoder.input, where both have one
+//     @config.json#input           what is on its input; #encoder.input and #decoder.input, where both have one;
+//                                  #x.input, … where one part has several: ModelInput::label
 //
 // After JSON, a file and @…, as after a name, :KEY=VALUE,… may follow.
 

@@ -96,6 +96,17 @@ def test_an_encoder_and_a_decoder_have_inputs_of_their_own(tmp_path: Path) -> No
     assert drawn.panels[0].title == f"@{file}#encoder.input"
 
 
+def test_inputs_of_one_part_have_labels(tmp_path: Path) -> None:
+    file = tmp_path / "layoutlm.json"
+    file.write_text(json.dumps({"model_type": "layoutlm", "hidden_size": 32, "num_hidden_layers": 2}))
+    inputs = bearing.read_hf_config(file).inputs
+    assert [one.label for one in inputs] == ["text", "x", "y", "height", "width"]
+    assert inputs[3].to_dict()["label"] == "height"
+    assert bearing.encoding(f"@{file}#height.input") == bearing.Learned(length=1024, dim=32)
+    with pytest.raises(bearing.ShapeError, match=r"must be one of @.*#text\.input, @.*#x\.input"):
+        bearing.encoding(f"@{file}#input")
+
+
 def test_layers_that_differ_must_be_chosen() -> None:
     config = json.loads((Path(__file__).parents[2] / "tests/golden/hf_rope/gemma3_4b_local.json").read_text())["config"]
     layers = bearing.read_hf_config(config).layers

@@ -79,6 +79,18 @@ class Report(reports.Base):
         text = self.page(self.put("whisper.json", whisper), "--no-pictures", *SIZES).one("main").text()
         self.assertIn("Sinusoidal positions are added to the input of the encoder.", text)
         self.assertIn("Learned positions are added to the input of the decoder.", text)
+        self.assertNotIn("nothing to draw", text)
+
+    def test_each_of_several_inputs_is_shown(self):
+        layoutlm = {"model_type": "layoutlm", "hidden_size": 32, "num_hidden_layers": 1, "max_position_embeddings": 64,
+                    "max_2d_position_embeddings": 64}
+        made = self.page(self.put("layoutlm.json", layoutlm), "--no-pictures", *SIZES)
+        text = made.one("main").text()
+        self.assertNotIn("nothing to draw", text)
+        headings = [heading.text() for heading in made.all("h2")]
+        for label in ("text", "x", "y", "height", "width"):
+            self.assertIn(f"Learned positions are added to the input ({label}).", text)
+            self.assertIn(f"Input ({label}): learned", headings)
 
     def test_a_summary_names_axes_and_towers(self):
         text = self.page("examples/models/qwen2-vl-7b.json", "--no-pictures", "--length", "64").one("main").text()

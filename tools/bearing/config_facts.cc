@@ -229,9 +229,13 @@ std::string tower_title(const Model& tower) {
   return title;
 }
 
+std::string input_name(const ModelInput& input) {
+  return fmt::format("input{}{}", input.label.empty() ? "" : fmt::format(" ({})", input.label),
+                     input.part.empty() ? "" : " of the " + input.part);
+}
+
 std::string input_title(const ModelInput& input) {
-  return fmt::format("input{}{}: {}", input.part.empty() ? "" : " of the ", input.part,
-                     printable(encoding_name(input.encoding)));
+  return fmt::format("{}: {}", input_name(input), printable(encoding_name(input.encoding)));
 }
 
 std::vector<Fact> input_facts(const ModelInput& input) {

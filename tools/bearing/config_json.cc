@@ -75,6 +75,7 @@ void write_why(JsonWriter& json, const Encoding& encoding) {
 void write_input(JsonWriter& json, const ModelInput& input) {
   json.begin_object();
   json.member("part", std::string_view(input.part));
+  if (!input.label.empty()) json.member("label", std::string_view(input.label));
   json.member("encoding", std::string_view(encoding_name(input.encoding)));
   json.member("first_position", input.first_position);
   if (input.length > 0) json.member("length", input.length);

@@ -61,6 +61,7 @@ struct Fact {
   std::string label, text;
 };
 std::vector<Fact> model_facts(const ConfigReport& report);
+std::string input_name(const ModelInput& input);  ///< "input", "input (x)", "input of the encoder"
 std::string input_title(const ModelInput& input);
 std::vector<Fact> input_facts(const ModelInput& input);
 std::string group_title(const LayerGroup& group);

@@ -52,20 +52,25 @@ class Subjects {
     }
   }
 
-  std::optional<Subject> take_input() { return take("input"); }
+  /// That of the next input: "#input", "#encoder.input", "#x.input".
+  std::optional<Subject> take_input() {
+    return take_if([](const std::string& place) { return place == "input" || place.ends_with(".input"); });
+  }
   /// That of a group of layers; a text without a layer says all of them.
   std::optional<Subject> take(const LayerGroup& group) {
     for (Index layer : group.layers) {
-      if (std::optional<Subject> found = take(std::to_string(layer))) return found;
+      const std::string number = std::to_string(layer);
+      if (auto found = take_if([&](const std::string& place) { return place == number; })) return found;
     }
-    return take("");
+    return take_if([](const std::string& place) { return place.empty(); });
   }
   const std::string& why() const { return why_; }
 
  private:
-  std::optional<Subject> take(const std::string& place) {
+  template <class Fits>
+  std::optional<Subject> take_if(const Fits& fits) {
     for (auto one = all_.begin(); one != all_.end(); ++one) {
-      if (place_of(one->text) != place) continue;
+      if (!fits(place_of(one->text))) continue;
       Subject found = std::move(*one);
       all_.erase(one);
       return found;
@@ -80,7 +85,7 @@ class Subjects {
 ReportPart input_part(const ModelInput& input, Subjects& subjects) {
   ReportPart part{upper_first(input_title(input))};
   part.facts = input_facts(input);
-  part.name = input.part.empty() ? "input" : "input of the " + input.part;
+  part.name = input_name(input);
   if (!std::holds_alternative<OtherEncoding>(input.encoding)) part.subject = subjects.take_input();
   if (!part.subject) part.remark = "There is nothing to draw: the file does not say its numbers.";
   return part;
@@ -172,13 +177,12 @@ std::string lengths_sentence(const ConfigReport& report) {
 }
 
 std::string input_sentence(const ModelInput& input) {
-  const std::string of = input.part.empty() ? "" : " of the " + input.part;
   std::string name = printable(encoding_name(input.encoding));
   if (std::holds_alternative<OtherEncoding>(input.encoding)) {
-    return fmt::format("The input{} has positions whose numbers are not read: {}.", of, name);
+    return fmt::format("The {} has positions whose numbers are not read: {}.", input_name(input), name);
   }
   std::replace(name.begin(), name.end(), '_', ' ');
-  return fmt::format("{} positions are added to the input{}.", upper_first(name), of);
+  return fmt::format("{} positions are added to the {}.", upper_first(name), input_name(input));
 }
 
 std::string group_sentence(const GroupReport& group, const ConfigReport& report) {
