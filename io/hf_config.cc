@@ -51,7 +51,7 @@ Index first_trained_length(const Config& config, const std::vector<Layer>& layer
     if (rope == nullptr) continue;
     if (const Index length = trained_length(rope->scaling)) return length;
   }
-  const char* const key = config.model_type == "qwen" ? "seq_length" : "original_max_position_embeddings";
+  const char* const key = config.family.is(hf::log_past_seq_length) ? "seq_length" : "original_max_position_embeddings";
   const Index original = config.file.integer(key, 1, hf::most_positions).value_or(0);
   if (original > 0) return original;
   const bool stretched = std::any_of(layers.begin(), layers.end(), [](const Layer& layer) {

@@ -81,9 +81,11 @@ const Family families[] = {
     {"minimax", half, 1'000'000, 1, {4096, 32, 32, 8, 0, 131072}, Mix::linear_even_first},
     {"minimax_m2", half, 5'000'000, 1, {3072, 62, 48, 8, 128, 196608}, Mix::full, 0, 0, partial_heads},
     // Llama 4 turns neighbours, as Meta's own code does
-    {"llama4_text", interleaved, 500'000, 1, {5120, 48, 40, 8, 128, 131072}, Mix::no_rope_list, 4, 8192},
+    {"llama4_text", interleaved, 500'000, 1, {5120, 48, 40, 8, 128, 131072},
+     Mix::no_rope_list, 4, 8192, tuned_without_rope},
     // Qwen
-    {"qwen", half, 10'000, 1, {4096, 32, 32, 0, 128, 8192}, Mix::full, 0, 0, remote_code},
+    {"qwen", half, 10'000, 1, {4096, 32, 32, 0, 128, 8192},
+     Mix::full, 0, 0, log_past_seq_length | remote_code},
     {"qwen2", half, 10'000, 1, {4096, 32, 32, 32, 0, 32768}, Mix::slide_from, 28, 4096},
     {"qwen2_moe", half, 10'000, 1, {2048, 24, 16, 16, 0, 32768}, Mix::slide_even_below, 28, 4096},
     {"qwen2_vl_text", half, 1'000'000, 1, {8192, 80, 64, 8, 0, 32768}, Mix::slide_from, 80, 4096, sections},
@@ -151,7 +153,8 @@ const Family families[] = {
      Mix::full, 0, 0, half_of_channels | remote_code},
     {"glm", interleaved, 10'000, 0.5, {4096, 40, 32, 2, 128, 131072}, Mix::full, 0, 0, partial_heads},
     {"glm4", interleaved, 10'000, 0.5, {4096, 40, 32, 2, 128, 131072}, Mix::full, 0, 0, partial_heads},
-    {"glm4_moe", half, 10'000, 0.5, {4096, 46, 96, 8, 0, 131072}, Mix::full, 0, 0, partial_heads},
+    {"glm4_moe", half, 10'000, 0.5, {4096, 46, 96, 8, 0, 131072},
+     Mix::full, 0, 0, partial_heads | rounded_heads},
     {"sarvam_moe", half, 8'000'000, 1, {4096, 19, 64, 4, 64, 131072}, Mix::full, 0, 0, partial_heads},
     {"glm4v_text", interleaved, 10'000, 1, {4096, 40, 32, 2, 0, 32768}, Mix::full, 0, 0, sections | partial_heads},
     {"glm4v_moe_text", half, 10'000, 0.5, {4096, 46, 96, 8, 0, 65536}, Mix::full, 0, 0, sections | partial_heads},

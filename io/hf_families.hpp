@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/encodings/rope.hpp>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -26,42 +27,63 @@ enum class Mix {
   no_rope_list,       ///< no_rope_layers, a list in which 1 means "rotary", or every n-th layer without
 };
 
-/// What else is peculiar. Flags, combined with |.
-enum Trait : unsigned {
-  mla = 1,                    ///< multi-head latent attention: the last qk_rope_head_dim dimensions turn
-  local_base = 2,             ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
-  modern_bases = 4,           ///< global_rope_theta, local_rope_theta (ModernBERT)
-  scale_full_only = 8,        ///< rope_scaling holds for full layers alone (OLMo 3)
-  rope_on_sliding_only = 16,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
-  sections = 32,              ///< M-RoPE in sections
-  interleaved_sections = 64,  ///< M-RoPE interleaved
-  ernie_sections = 128,       ///< M-RoPE with height and width alternating, then time
-  global_heads = 256,         ///< full layers: heads of global_head_dim (Gemma 4)
-  top_level_original = 512,   ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
-  half_of_channels = 1024,    ///< rotary on half of kv_channels, base · rope_ratio (ChatGLM)
-  alibi_flag = 2048,          ///< ALiBi instead if `alibi` is true (Falcon)
-  alibi_if_large = 4096,      ///< ALiBi instead in the 13B model (Baichuan)
-  rotary_if_named = 8192,     ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
-  negative_angles = 16384,    ///< turns the other way round (nanochat)
-  partial_heads = 32768,    ///< its code reads which part of a head turns; without this it turns whole heads, and with
-                            ///< a rope_type other than default it fails where the file says otherwise
-  fixed_angles = 65536,     ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
-  unscaled = 262144,        ///< its code reads the base, but no scaling (ESM)
-  remote_code = 131072,     ///< not in transformers: it is not stated here which keys its code reads
-  groups = 1 << 19,         ///< one dictionary of rotary parameters per layer type
-  listed_bases = 1 << 20,   ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
-  listed_nope = 1 << 21,    ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back (Muse)
-  typed_lists = 1 << 22,    ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers (Step 3.5)
-  scaled_layers = 1 << 23,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
-  rotary_if_memory = 1 << 24,   ///< only with use_mem_rope (Zamba 2)
-  sliding_sizes = 1 << 25,      ///< sliding layers: swa_rope_theta and heads of their own (dots3)
-  alternating_axes = 1 << 26,   ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
-  none_if_null_base = 1 << 27,  ///< a rope_theta of null switches it off (OLMo Hybrid)
-  unrotated = 1 << 28,          ///< its code turns nothing, whatever the file says
-  learned_factors = 1 << 29,    ///< its weights multiply the frequencies and the queries (Mistral Large 4)
-  two_parts = 1 << 30,          ///< an encoder and a decoder whose layers turn alike (Moonshine)
-  compressed = 1u << 31,        ///< values turn too; layers with compressed keys have a base and a scaling of their own
-                                ///< (DeepSeek-V4)
+/// A set of the traits below, combined with |.
+using Traits = std::uint64_t;
+
+/// What else is peculiar.
+enum Trait : Traits {
+  // What the code turns
+  mla = Traits{1} << 0,                ///< multi-head latent attention: the last qk_rope_head_dim dimensions turn
+  partial_heads = Traits{1} << 1,      ///< its code reads which part of a head turns; without this it turns whole
+                                       ///< heads, and with a rope_type other than default it fails where the file
+                                       ///< says otherwise
+  half_of_channels = Traits{1} << 2,   ///< rotary on half of kv_channels, base · rope_ratio (ChatGLM)
+  negative_angles = Traits{1} << 3,    ///< turns the other way round (nanochat)
+  fixed_angles = Traits{1} << 4,       ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
+  unscaled = Traits{1} << 5,           ///< its code reads the base, but no scaling (ESM)
+  unrotated = Traits{1} << 6,          ///< its code turns nothing, whatever the file says
+  rotary_if_named = Traits{1} << 7,    ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
+  rotary_if_memory = Traits{1} << 8,   ///< only with use_mem_rope (Zamba 2)
+  none_if_null_base = Traits{1} << 9,  ///< a rope_theta of null switches it off (OLMo Hybrid)
+  alibi_flag = Traits{1} << 10,        ///< ALiBi instead if `alibi` is true (Falcon)
+  alibi_if_large = Traits{1} << 11,    ///< ALiBi instead in the 13B model (Baichuan)
+  learned_factors = Traits{1} << 12,   ///< its weights multiply the frequencies and the queries (Mistral Large 4)
+  rounded_heads = Traits{1} << 13,  ///< its code runs with heads that are no whole part of the width, and with an odd
+                                    ///< number that turns: see rounds_heads
+  remote_code = Traits{1} << 14,    ///< not in transformers: it is not stated here which keys its code reads
+  // Axes and angles
+  sections = Traits{1} << 15,              ///< M-RoPE in sections
+  interleaved_sections = Traits{1} << 16,  ///< M-RoPE interleaved
+  ernie_sections = Traits{1} << 17,        ///< M-RoPE with height and width alternating, then time
+  alternating_axes = Traits{1} << 18,  ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
+  two_angles = Traits{1} << 19,        ///< with sections the members of a pair have an angle each (HunyuanVL)
+  // Bases, scalings and sizes of some layers
+  groups = Traits{1} << 20,                ///< one dictionary of rotary parameters per layer type
+  local_base = Traits{1} << 21,            ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
+  modern_bases = Traits{1} << 22,          ///< global_rope_theta, local_rope_theta (ModernBERT)
+  scale_full_only = Traits{1} << 23,       ///< rope_scaling holds for full layers alone (OLMo 3)
+  rope_on_sliding_only = Traits{1} << 24,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
+  global_heads = Traits{1} << 25,          ///< full layers: heads of global_head_dim (Gemma 4)
+  sliding_sizes = Traits{1} << 26,         ///< sliding layers: swa_rope_theta and heads of their own (dots3)
+  listed_bases = Traits{1} << 27,  ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
+  listed_nope = Traits{1} << 28,   ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back
+                                   ///< (Muse)
+  typed_lists = Traits{1} << 29,   ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers
+                                   ///< (Step 3.5)
+  scaled_layers = Traits{1} << 30,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
+  compressed = Traits{1} << 31,     ///< values turn too; layers with compressed keys have a base and a scaling of their
+                                    ///< own (DeepSeek-V4)
+  top_level_original = Traits{1} << 32,  ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
+  // Layers and windows
+  two_parts = Traits{1} << 33,         ///< an encoder and a decoder whose layers turn alike (Moonshine)
+  attention_slides = Traits{1} << 34,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
+  lists_blocks = Traits{1} << 35,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
+  window_of_others = Traits{1} << 36,  ///< sliding_window_size leaves out the token itself (MiMo)
+  // What queries are multiplied by
+  log_past_seq_length = Traits{1} << 37,  ///< seq_length is the trained length: past it queries grow, and the base with
+                                          ///< the text, unless use_logn_attn and use_dynamic_ntk are false (Qwen)
+  tuned_without_rope = Traits{1} << 38,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
+  power_without_rope = Traits{1} << 39,   ///< queries of layers without a rotation grow by a power (Beam)
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).
@@ -78,7 +100,7 @@ struct Family {
   Mix mix = Mix::full;
   Index period = 0;  ///< n; of slide_from and slide_even_below: max_window_layers
   Index window = 0;
-  unsigned traits = 0;
+  Traits traits = 0;
   const char* scaling = nullptr;  ///< the class' rope_scaling when the file has none, as JSON
   double newer_base = 0;          ///< where 5.24.0 assumes another base than 4.57.1
   Index rotary_dim = 0;           ///< what turns if the file does not say, in place of a fraction (GPT-J)

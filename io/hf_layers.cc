@@ -128,14 +128,14 @@ void check_type(const Config& config, const std::string& pointer, const std::str
 
 /// Older words of hybrid models, and the newer ones that mean the same.
 void rename(const Config& config, std::string& type) {
-  if (type == "attention") type = config.model_type == "recurrent_gemma" ? sliding_attention : full_attention;
+  if (type == "attention") type = config.family.is(attention_slides) ? sliding_attention : full_attention;
   if (config.family.pattern != nullptr && (type == "mamba" || type == "recurrent")) type = linear;
 }
 
 /// block_types, which is repeated until it is as long as the model (RecurrentGemma).
 std::optional<std::vector<std::string>> repeated_types(const Config& config) {
   auto types = config.file.texts("block_types", static_cast<std::size_t>(most_layers));
-  if (!types || types->empty() || config.model_type != "recurrent_gemma") return {};
+  if (!types || types->empty() || !config.family.is(attention_slides)) return {};
   const std::size_t period = types->size();
   for (std::size_t i = period; i < static_cast<std::size_t>(config.layers); ++i) types->push_back((*types)[i % period]);
   types->resize(static_cast<std::size_t>(config.layers));
@@ -144,8 +144,8 @@ std::optional<std::vector<std::string>> repeated_types(const Config& config) {
 
 /// Whether the types are of blocks: Dory's own files list attention and feed-forward blocks by turns and number both,
 /// and two of them are a layer.
-bool lists_blocks(const Config& config, const std::vector<std::string>& types) {
-  if (config.model_type != "dory" || std::find(types.begin(), types.end(), "mlp") == types.end()) return false;
+bool of_blocks(const Config& config, const std::vector<std::string>& types) {
+  if (!config.family.is(lists_blocks) || std::find(types.begin(), types.end(), "mlp") == types.end()) return false;
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (types.size() % 2 != 0 || (types[i] == "mlp") != (i % 2 != 0)) {
       config.file.wrong("layer_types", "a type of attention and mlp by turns, as one of them is mlp");
@@ -171,7 +171,7 @@ std::vector<std::string> read_types(Config& config, const std::vector<Index>& ro
     config.file.wrong(
         key, std::to_string(config.layers) + " strings, one per layer" + config.defaults_among({"num_hidden_layers"}));
   }
-  const std::size_t blocks = lists_blocks(config, types) ? 2 : 1;  // of a layer
+  const std::size_t blocks = of_blocks(config, types) ? 2 : 1;  // of a layer
   for (std::size_t i = 0; i < types.size(); i += blocks) {
     std::string& type = types[i / blocks] = types[i];
     if (type.size() > 64) config.file.wrong(key, "names of at most 64 characters");
@@ -264,9 +264,8 @@ std::vector<Layer> read_layers(Config& config) {
         .encoding = NoPosition{}, .type = type, .window = own[at_layer].window.value_or(window_of(config, type))};
     see_as_its_code_does(config, layer);
     if (const Rotation* turned = ropes.of_layer[at_layer]) {
-      const auto two_angles = with_two_angles(config, turned->rope);
-      if (two_angles) layer.encoding = *two_angles;
-      if (!two_angles) layer.encoding = turned->rope;
+      const auto elementwise = with_two_angles(config, turned->rope);
+      layer.encoding = elementwise ? LayerEncoding(*elementwise) : turned->rope;
       layer.base_from = turned->base_from;
     }
     if (!recurrent(type)) {

@@ -10,7 +10,7 @@ using json::Object;
 /// Keys that change positions, which are read for the families that have the trait alone (0: for none).
 struct Key {
   std::string_view key;
-  unsigned read_with;
+  Traits read_with;
 };
 constexpr Key keys[] = {
     {"qk_rope_head_dim", mla | unrotated | compressed},
@@ -27,9 +27,9 @@ constexpr Key keys[] = {
     {"nope_layer_interval", 0},
     {"mla_use_nope", 0},
     {"use_mem_rope", rotary_if_memory},
-    {"attn_temperature_tuning", 0},
-    {"use_logn_attn", 0},
-    {"use_dynamic_ntk", 0},
+    {"attn_temperature_tuning", tuned_without_rope},
+    {"use_logn_attn", log_past_seq_length},
+    {"use_dynamic_ntk", log_past_seq_length},
     {"rotary_interleaved", 0},
     {"rope_interleaved", 0},
     {"rope_interleave", mla},
@@ -61,8 +61,7 @@ void refuse_keys_of_unknown_models(const Config& config) {
   const Object& file = config.file;
   for (const Key& one : keys) {
     const rapidjson::Value* value = not_read(config, one);
-    const bool of_qwen = config.model_type == "qwen" && (one.key == "use_logn_attn" || one.key == "use_dynamic_ntk");
-    if (value == nullptr || of_qwen) continue;
+    if (value == nullptr) continue;
     file.notes().fail(file.pointer(one.key),
                       "changes positions in a way that is not known for model_type " +
                           (config.model_type.empty() ? "(none)" : json::quoted(config.model_type)) + ", got " +
@@ -94,7 +93,6 @@ void refuse_by_key(const Config& config) {
   }
   for (const Key& one : keys) {
     if (not_read(config, one) == nullptr) continue;
-    if (config.model_type == "llama4_text" && one.key == "attn_temperature_tuning") continue;
     config.file.warn(one.key, "is not read: " + config.code() + " does not read it");
   }
 }

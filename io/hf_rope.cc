@@ -427,14 +427,14 @@ std::optional<PositionTemperature> read_qwen(const json::Object& file) {
 std::optional<PositionTemperature> read_temperature(const Config& config, const Layer& layer) {
   constexpr json::Range lengths{1, static_cast<double>(most_positions)}, betas{0, 1e6};
   const bool rotary = std::holds_alternative<Rope>(layer.encoding);
-  if (config.model_type == "llama4_text") {  // layers without RoPE only
+  if (config.family.is(tuned_without_rope)) {
     if (rotary || !tunes_temperature(config.file)) return {};
     return PositionTemperature::llama4(config.file.number("attn_scale", betas).value_or(0.1),
                                        config.file.number("floor_scale", lengths).value_or(8192));
   }
-  if (config.model_type == "qwen") return read_qwen(config.file);
+  if (config.family.is(log_past_seq_length)) return read_qwen(config.file);
   if (config.family.is(learned_factors)) return PositionTemperature::mistral_large4();
-  if (config.model_type == "beam" && !rotary) return PositionTemperature::beam();
+  if (config.family.is(power_without_rope) && !rotary) return PositionTemperature::beam();
   if (!rotary) return {};
   const Source source = find_parameters(config, layer.type);
   const auto beta = source.parameters.number("llama_4_scaling_beta", betas);

@@ -94,7 +94,7 @@ Index read_head_dim(Config& config) {
 
 }  // namespace
 
-bool rounds_heads(const Config& config) { return config.model_type == "glm4_moe"; }
+bool rounds_heads(const Config& config) { return config.family.is(rounded_heads); }
 
 void read_sizes(Config& config) {
   const Object& file = config.file;
@@ -130,7 +130,7 @@ void read_sizes(Config& config) {
   }
   Keys lengths = {"max_position_embeddings", "n_positions", "max_sequence_length", "max_seq_len", "seq_length",
                   "model_max_length",        "n_ctx"};
-  if (config.model_type == "qwen") lengths = {lengths.front()};  // its seq_length is what it was trained with
+  if (config.family.is(log_past_seq_length)) lengths = {lengths.front()};
   config.positions = spelled(config, lengths, most_positions).value_or(shape.positions);
 
   // A null switches the window off; a missing key leaves the class' default.
@@ -138,8 +138,7 @@ void read_sizes(Config& config) {
                                                  "attention_window_size", "sliding_window_size"});
   if (!key.empty()) {
     config.window = *file.integer(key, 0, most_positions);
-    // MiMo's older key leaves out the token itself.
-    if (key == "sliding_window_size" && config.model_type == "mimo_v2_flash" && config.window > 0) ++config.window;
+    if (key == "sliding_window_size" && config.family.is(window_of_others) && config.window > 0) ++config.window;
   } else if (!file.mentions("sliding_window") && !file.mentions("attention_chunk_size")) {
     config.window = config.family.window;
   }

@@ -37,7 +37,7 @@ bool read_two_angles(const Config& config, Model& model) {
 }
 
 std::optional<ElementwiseRope> with_two_angles(const Config& config, const Rope& rope) {
-  if (config.model_type != "hunyuan_vl_text") return {};
+  if (!config.family.is(two_angles)) return {};
   for (const char* dictionary : {"rope_parameters", "rope_scaling"}) {
     const auto part = config.file.object(dictionary);
     if (!part) continue;

@@ -19,38 +19,54 @@ enum class Sight {
   half_back,  ///< the query and w / 2 - 1 tokens before it
 };
 
+enum class When {
+  always,
+  in_encoder,  ///< of its two parts
+  if_true,     ///< with use_bidirectional_attention: true
+  if_all,      ///< with use_bidirectional_attention: "all"
+};
+
+/// Types that see otherwise than back, and when.
 struct Row {
   std::string_view model_type;
   Sight sight;
+  When when = When::always;
 };
 constexpr Row rows[] = {
     {"embedding_gemma2_text", Sight::both},
+    {"gemma3_text", Sight::halves, When::if_true},
+    {"gemma4_text", Sight::wider, When::if_all},
+    {"gemma4_unified_text", Sight::wider, When::if_all},
     {"modernbert", Sight::halves},
     {"modernbert-decoder", Sight::half_back},
     {"neomme", Sight::both},
     {"openai_privacy_filter", Sight::both},
+    {"t5_gemma_module", Sight::both, When::in_encoder},
     {"t5gemma2_text", Sight::uneven},
     {"ultrabert", Sight::both},
 };
 
-/// Gemma's decoders can be told to look both ways.
-bool looks_both_ways(const Config& config) {
+bool holds(When when, const Config& config) {
   constexpr std::string_view key = "use_bidirectional_attention";
-  if (config.model_type == "gemma3_text") return config.file.flag(key).value_or(false);
-  const rapidjson::Value* value = config.file.find(key);
-  return value != nullptr && value->IsString() && config.file.text(key) == "all";
+  switch (when) {
+    case When::always:
+      return true;
+    case When::in_encoder:
+      return config.part == "encoder";
+    case When::if_true:
+      return config.file.flag(key).value_or(false);
+    case When::if_all: {
+      const rapidjson::Value* value = config.file.find(key);
+      return value != nullptr && value->IsString() && config.file.text(key) == "all";
+    }
+  }
+  return false;
 }
 
 Sight sight_of(const Config& config) {
-  const std::string& type = config.model_type;
-  if (type == "t5_gemma_module") return config.part == "encoder" ? Sight::both : Sight::back;
-  if (type == "gemma3_text") return looks_both_ways(config) ? Sight::halves : Sight::back;
-  if (type == "gemma4_text" || type == "gemma4_unified_text") {
-    return looks_both_ways(config) ? Sight::wider : Sight::back;
-  }
-  const auto* row =
-      std::find_if(std::begin(rows), std::end(rows), [&](const Row& one) { return one.model_type == type; });
-  return row == std::end(rows) ? Sight::back : row->sight;
+  const auto* row = std::find_if(std::begin(rows), std::end(rows),
+                                 [&](const Row& one) { return one.model_type == config.model_type; });
+  return row != std::end(rows) && holds(row->when, config) ? row->sight : Sight::back;
 }
 
 }  // namespace
