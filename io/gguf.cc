@@ -25,6 +25,7 @@ Index common(const std::vector<Index>& of_layers) {
 
 std::string type_of(const File& file, const Kind& kind) {
   if (kind.recurrent) return "recurrent";
+  if (kind.feeds_forward) return file.data.has("expert_count") ? "moe" : "mlp";
   if (!kind.attends) return "no_attention";
   if (!kind.slides) return "full_attention";
   return file.row.sliding.when == gguf::Slides::chunks_of_8192 ? "chunked_attention" : "sliding_attention";

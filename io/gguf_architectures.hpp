@@ -91,6 +91,8 @@ enum Trait : unsigned {
   alpha = 268435456,             ///< rope.scaling.alpha (Hunyuan VL)
   permuted = 536870912,          ///< converters reorder queries and keys: the same model turns halves elsewhere
   buckets = 1073741824,          ///< T5's bias
+  feeds_forward = 1u << 31,  ///< … unless feed_forward_length is above 0: then they mix no tokens (Nemotron-H; with
+                             ///< `recurrent_without_kv`)
 };
 
 struct Architecture {

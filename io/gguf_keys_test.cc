@@ -73,6 +73,9 @@ TEST(GgufKeys, SizesThatCannotBeAreRefused) {
       {"gemma3.rope.dimension_count_swa", File::of("gemma3").u32("rope.dimension_count_swa", 32), "has one for all"},
       {"gemma3.attention.key_length_swa", File::of("gemma3").u32("attention.key_length_swa", 32), "has one for all"},
       {"baichuan.block_count", File::of("baichuan", 36), "must be 32 or 40"},
+      {"nemotron_h.feed_forward_length", File::of("nemotron_h").list("feed_forward_length", {0, 64}),
+       "must be 4 numbers, one per layer, got 2"},
+      {"nemotron_h.feed_forward_length", File::of("nemotron_h").list("feed_forward_length", {0, -64, 0, 0}), "got -64"},
       {"dflash.hyper_connection.count", File::of("dflash").u32("hyper_connection.count", 4), "must be 0"},
   });
 }

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::string_view pattern_key = "attention.sliding_window_pattern";
 constexpr Index usual_window = 4'096, chunk = 8'192;
+constexpr Index most_width = Index{1} << 32;  // of a feed-forward layer
 
 Index read_window(const File& file) {
   const Metadata& data = file.data;
@@ -64,9 +65,12 @@ void read_recurrent(File& file) {
       file.kinds[i].recurrent = given ? (*given)[i] != 0 : (static_cast<Index>(i) + 1) % n != 0;
     }
   }
+  const auto widths =
+      file.is(feeds_forward) ? data.per_layer("feed_forward_length", file.blocks, 0, most_width) : std::nullopt;
   for (std::size_t i = 0; i < file.kinds.size(); ++i) {
     Kind& kind = file.kinds[i];
-    if (file.is(recurrent_without_kv)) kind.recurrent = file.kv_heads[i] == 0;
+    kind.feeds_forward = widths && (*widths)[i] > 0 && file.kv_heads[i] == 0;
+    if (file.is(recurrent_without_kv)) kind.recurrent = file.kv_heads[i] == 0 && !kind.feeds_forward;
     kind.attends = !kind.recurrent && file.heads[i] > 0 && file.kv_heads[i] > 0;
   }
 }

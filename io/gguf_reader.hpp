@@ -17,6 +17,7 @@ inline constexpr Index most_copied_numbers = Index{1} << 20;  ///< of divisors i
 struct Kind {
   bool attends = true;  ///< else it is recurrent, or has no heads
   bool recurrent = false;
+  bool feeds_forward = false;  ///< it mixes no tokens: an MLP, or experts
   bool slides = false;
   bool compressed = false;  ///< DeepSeek-V4: its keys are compressed ones too
   bool turns = true;

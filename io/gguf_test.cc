@@ -346,6 +346,28 @@ TEST(Gguf, RecurrentLayersHaveNoPositions) {
   EXPECT_EQ(turning(read(File::of("qwen3next", 4).list("attention.recurrent_layers", {0, 1, 1, 0}))), "1001");
 }
 
+TEST(Gguf, LayersWithoutKeyHeadsAreWhatTheFileMakesOfThem) {
+  const auto types = [](const File& file) {
+    std::string text;
+    for (const Layer& layer : read(file).layers) text += (text.empty() ? "" : " ") + layer.type;
+    return text;
+  };
+  const std::vector<std::int64_t> one_of_four{0, 0, 4, 0};
+  EXPECT_EQ(types(File::of("jamba").list("attention.head_count_kv", one_of_four)),
+            "recurrent recurrent full_attention recurrent");
+  EXPECT_EQ(types(File::of("nemotron_h").list("attention.head_count_kv", one_of_four)),
+            "recurrent recurrent full_attention recurrent");
+  File mixed = File::of("nemotron_h").list("attention.head_count_kv", one_of_four);
+  EXPECT_EQ(types(mixed.list("feed_forward_length", {0, 64, 0, 64})), "recurrent mlp full_attention mlp");
+  File experts = File::of("nemotron_h_moe").list("attention.head_count_kv", one_of_four).u32("expert_count", 8);
+  EXPECT_EQ(types(experts.list("feed_forward_length", {0, 64, 0, 64})), "recurrent moe full_attention moe");
+  const Model model = read(experts);
+  EXPECT_FALSE(model.layers[0].attends());
+  EXPECT_FALSE(model.layers[1].attends());
+  EXPECT_TRUE(model.layers[2].attends());
+  EXPECT_FALSE(read(File::of("deci").list("attention.head_count", {8, 0, 8, 8})).layers[1].attends());
+}
+
 TEST(Gguf, AlibiIsGivenOrInTheCode) {
   const Model bloom = read(File::of("bloom"));
   EXPECT_EQ(std::get<Alibi>(bloom.layers[0].encoding), Alibi::published(8));

@@ -29,7 +29,7 @@ constexpr const char* gemma4_scaling =
 
 // model_type, pairing, base, fraction of the head that turns,
 //   {hidden, layers, heads, kv heads, head_dim, positions}, layers, period, window, traits, scaling, base in 5.24.0,
-//   rotary_dim
+//   rotary_dim, pattern
 // clang-format off
 const Family families[] = {
     // Llama and what follows it
@@ -49,7 +49,8 @@ const Family families[] = {
     {"granite", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
     {"granitemoe", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
     {"granitemoeshared", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
-    {"granitemoehybrid", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}, Mix::full, 0, 0, rotary_if_named},
+    {"granitemoehybrid", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}, Mix::full, 0, 0, rotary_if_named,
+     nullptr, 0, 0, "L"},
     {"olmo", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
     {"olmo2", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048}},
     {"olmo3", half, 10'000, 1, {4096, 32, 32, 0, 0, 2048},

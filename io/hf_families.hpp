@@ -50,40 +50,42 @@ enum Trait : Traits {
   learned_factors = Traits{1} << 12,   ///< its weights multiply the frequencies and the queries (Mistral Large 4)
   rounded_heads = Traits{1} << 13,  ///< its code runs with heads that are no whole part of the width, and with an odd
                                     ///< number that turns: see rounds_heads
-  remote_code = Traits{1} << 14,    ///< not in transformers: it is not stated here which keys its code reads
+  double_heads = Traits{1} << 14,   ///< its heads share twice the width (Zamba)
+  remote_code = Traits{1} << 15,    ///< not in transformers: it is not stated here which keys its code reads
   // Axes and angles
-  sections = Traits{1} << 15,              ///< M-RoPE in sections
-  interleaved_sections = Traits{1} << 16,  ///< M-RoPE interleaved
-  ernie_sections = Traits{1} << 17,        ///< M-RoPE with height and width alternating, then time
-  alternating_axes = Traits{1} << 18,  ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
-  two_angles = Traits{1} << 19,        ///< with sections the members of a pair have an angle each (HunyuanVL)
+  sections = Traits{1} << 16,              ///< M-RoPE in sections
+  interleaved_sections = Traits{1} << 17,  ///< M-RoPE interleaved
+  ernie_sections = Traits{1} << 18,        ///< M-RoPE with height and width alternating, then time
+  alternating_axes = Traits{1} << 19,  ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
+  two_angles = Traits{1} << 20,        ///< with sections the members of a pair have an angle each (HunyuanVL)
   // Bases, scalings and sizes of some layers
-  groups = Traits{1} << 20,                ///< one dictionary of rotary parameters per layer type
-  local_base = Traits{1} << 21,            ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
-  modern_bases = Traits{1} << 22,          ///< global_rope_theta, local_rope_theta (ModernBERT)
-  scale_full_only = Traits{1} << 23,       ///< rope_scaling holds for full layers alone (OLMo 3)
-  rope_on_sliding_only = Traits{1} << 24,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
-  global_heads = Traits{1} << 25,          ///< full layers: heads of global_head_dim (Gemma 4)
-  sliding_sizes = Traits{1} << 26,         ///< sliding layers: swa_rope_theta and heads of their own (dots3)
-  listed_bases = Traits{1} << 27,  ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
-  listed_nope = Traits{1} << 28,   ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back
+  groups = Traits{1} << 21,                ///< one dictionary of rotary parameters per layer type
+  local_base = Traits{1} << 22,            ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
+  modern_bases = Traits{1} << 23,          ///< global_rope_theta, local_rope_theta (ModernBERT)
+  scale_full_only = Traits{1} << 24,       ///< rope_scaling holds for full layers alone (OLMo 3)
+  rope_on_sliding_only = Traits{1} << 25,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
+  global_heads = Traits{1} << 26,          ///< full layers: heads of global_head_dim (Gemma 4)
+  sliding_sizes = Traits{1} << 27,         ///< sliding layers: swa_rope_theta and heads of their own (dots3)
+  listed_bases = Traits{1} << 28,  ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
+  listed_nope = Traits{1} << 29,   ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back
                                    ///< (Muse)
-  typed_lists = Traits{1} << 29,   ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers
+  typed_lists = Traits{1} << 30,   ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers
                                    ///< (Step 3.5)
-  scaled_layers = Traits{1} << 30,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
-  compressed = Traits{1} << 31,     ///< values turn too; layers with compressed keys have a base and a scaling of their
+  scaled_layers = Traits{1} << 31,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
+  compressed = Traits{1} << 32,     ///< values turn too; layers with compressed keys have a base and a scaling of their
                                     ///< own (DeepSeek-V4)
-  top_level_original = Traits{1} << 32,  ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
+  top_level_original = Traits{1} << 33,  ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
   // Layers and windows
-  two_parts = Traits{1} << 33,         ///< an encoder and a decoder whose layers turn alike (Moonshine)
-  attention_slides = Traits{1} << 34,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
-  lists_blocks = Traits{1} << 35,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
-  window_of_others = Traits{1} << 36,  ///< sliding_window_size leaves out the token itself (MiMo)
+  two_parts = Traits{1} << 34,         ///< an encoder and a decoder whose layers turn alike (Moonshine)
+  attention_slides = Traits{1} << 35,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
+  lists_blocks = Traits{1} << 36,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
+  window_of_others = Traits{1} << 37,  ///< sliding_window_size leaves out the token itself (MiMo)
+  counts_its_list = Traits{1} << 38,   ///< as many layers as its list names, whatever the file says (Nemotron-H)
   // What queries are multiplied by
-  log_past_seq_length = Traits{1} << 37,  ///< seq_length is the trained length: past it queries grow, and the base with
+  log_past_seq_length = Traits{1} << 39,  ///< seq_length is the trained length: past it queries grow, and the base with
                                           ///< the text, unless use_logn_attn and use_dynamic_ntk are false (Qwen)
-  tuned_without_rope = Traits{1} << 38,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
-  power_without_rope = Traits{1} << 39,   ///< queries of layers without a rotation grow by a power (Beam)
+  tuned_without_rope = Traits{1} << 40,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
+  power_without_rope = Traits{1} << 41,   ///< queries of layers without a rotation grow by a power (Beam)
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).

@@ -19,14 +19,17 @@ constexpr std::string_view attending[] = {
     "indexed_attention", "deepseek_sparse_attention", "qwen_sparse_attention", "compressed_sparse_attention",
     "heavily_compressed_attention", "minimax_m3_sparse", "reference_sliding_attention"};
 constexpr std::string_view without_attention[] = {linear, "mamba", "mamba2", "conv", "recurrent", "moe"};
+// Blocks that some models count as layers, and what is said of layers whose GGUF file gives them no heads.
+constexpr const char* mlp = "mlp";
+constexpr std::string_view without_tokens[] = {mlp, "no_attention"};
 
 template <std::size_t n>
 bool among(const std::string_view (&words)[n], std::string_view word) {
   return std::find(std::begin(words), std::end(words), word) != std::end(words);
 }
 
-/// Layers that mix tokens without attention: no positions.
-bool recurrent(const std::string& type) { return among(without_attention, type); }
+/// Layers that mix tokens without attention, or mix none: no positions.
+bool attending_type(std::string_view type) { return !among(without_attention, type) && !among(without_tokens, type); }
 
 /// "LLLG": a letter per layer, L local, G global (EXAONE 4).
 std::vector<std::string> types_by_letters(const Config& config, const std::string& letters) {
@@ -116,7 +119,7 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
 
 /// A misspelt word would pass for full attention. Models that are not in the table may have words of their own.
 void check_type(const Config& config, const std::string& pointer, const std::string& type) {
-  if (known_layer_type(type)) return;
+  if (known_layer_type(type) || (type == mlp && (config.family.is(counts_its_list) || !config.known))) return;
   if (config.known) {
     config.notes().fail(pointer,
                         "must be full_attention, sliding_attention, chunked_attention, linear_attention or "
@@ -154,19 +157,58 @@ bool of_blocks(const Config& config, const std::vector<std::string>& types) {
   return true;
 }
 
+/// A model that has as many layers as its list names, whatever num_hidden_layers says (Nemotron-H).
+void count_listed(Config& config, std::string_view key, std::size_t count) {
+  const auto listed = static_cast<Index>(count);
+  const Index said = config.file.integer("num_hidden_layers", 1, most_layers).value_or(listed);
+  if (said != listed) {
+    config.file.warn("num_hidden_layers", std::to_string(said) + " is ignored: " + config.code() +
+                                              " has a layer for each entry of " + std::string(key) + ", " +
+                                              std::to_string(listed) +
+                                              (config.file.has(key) ? "" : " where the file has none"));
+  }
+  config.layers = listed;
+}
+
+void compare_with_letters(const Config& config, std::string_view key, std::vector<std::string> types) {
+  const auto letters = types_of_hybrid(config);
+  if (!letters) return;
+  for (std::string& type : types) rename(config, type);
+  if (*letters != types) {
+    config.file.warn("hybrid_override_pattern", "says otherwise than " + std::string(key) + ", which counts");
+  }
+}
+
+/// The types where the file does not list them.
+std::vector<std::string> types_without_list(Config& config, const std::vector<Index>& rotary) {
+  if (config.family.is(compressed)) {
+    if (const auto types = types_by_ratio(config)) return *types;
+  }
+  const auto types = types_of_hybrid(config);
+  if (config.family.is(counts_its_list)) {
+    if (types) {
+      count_listed(config, "hybrid_override_pattern", types->size());
+    } else {
+      count_listed(config, "layers_block_type", std::string_view(config.family.pattern).size());
+    }
+  }
+  return types ? *types : usual_types(config, rotary);
+}
+
 std::vector<std::string> read_types(Config& config, const std::vector<Index>& rotary) {
   std::string_view key = counting(config, {"layer_types", "layers_block_type"});
   const auto repeated = key.empty() ? repeated_types(config) : std::nullopt;
   if (repeated) key = "block_types";
-  if (key.empty() && config.family.is(compressed)) {
-    if (const auto types = types_by_ratio(config)) return *types;
-  }
-  if (key.empty()) return usual_types(config, rotary);
+  if (key.empty()) return types_without_list(config, rotary);
   auto types = repeated ? *repeated : *config.file.texts(key, static_cast<std::size_t>(most_layers));
   const Index more = config.file.integer("num_nextn_predict_layers", 0, most_layers).value_or(0);
   // The layers of multi-token prediction may follow.
   if ((config.family.is(typed_lists) || config.family.is(compressed)) && std::ssize(types) == config.layers + more)
     types.resize(types.size() - static_cast<std::size_t>(more));
+  if (config.family.is(counts_its_list) && !types.empty()) {
+    count_listed(config, key, types.size());
+    compare_with_letters(config, key, types);
+  }
   if (std::ssize(types) != config.layers) {
     config.file.wrong(
         key, std::to_string(config.layers) + " strings, one per layer" + config.defaults_among({"num_hidden_layers"}));
@@ -191,6 +233,10 @@ std::vector<std::string> read_types(Config& config, const std::vector<Index>& ro
 bool switched_off(const Config& config) {
   if (config.family.is(unrotated)) return true;
   if (config.family.is(rotary_if_memory)) return !config.file.flag("use_mem_rope").value_or(false);
+  if (config.family.is(rotary_if_named)) {
+    const std::string named = config.file.text("position_embedding_type").value_or("");
+    return named != "rope" && named != "rotary";
+  }
   if (!config.family.is(none_if_null_base)) return false;
   const auto null_in = [](const json::Object& object) {
     return object.mentions("rope_theta") && !object.has("rope_theta");
@@ -220,7 +266,7 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
   Index copied = 0;
   for (std::size_t i = 0; i < config.types.size(); ++i) {
     const std::string& type = config.types[i];
-    const bool without = off || own[i].none || recurrent(type) || (only_sliding && type != sliding_attention) ||
+    const bool without = off || own[i].none || !attending_type(type) || (only_sliding && type != sliding_attention) ||
                          (!rotary.empty() && rotary[i] == 0);
     const Rotation* turned = nullptr;
     if (!without) {
@@ -268,7 +314,7 @@ std::vector<Layer> read_layers(Config& config) {
       layer.encoding = elementwise ? LayerEncoding(*elementwise) : turned->rope;
       layer.base_from = turned->base_from;
     }
-    if (!recurrent(type)) {
+    if (attending_type(type)) {
       const std::pair key(type, std::holds_alternative<Rope>(layer.encoding));
       auto at = temperatures.find(key);
       if (at == temperatures.end()) at = temperatures.emplace(key, read_temperature(config, layer)).first;
@@ -285,6 +331,6 @@ std::vector<Layer> read_layers(Config& config) {
 
 namespace bearing {
 
-bool Layer::attends() const { return !hf::among(hf::without_attention, type); }
+bool Layer::attends() const { return hf::attending_type(type); }
 
 }  // namespace bearing

@@ -143,15 +143,11 @@ constexpr Named named_rows[] = {
     {"timm_wrapper", "unknown", timm},
     {"gemma3n_vision", "unknown", timm},
     // Nothing: recurrence or causal masks tell the order
-    {"jamba", "none"},
     {"mamba", "none"},
     {"mamba2", "none"},
     {"falcon_mamba", "none"},
     {"rwkv", "none"},
     {"xlstm", "none"},
-    {"zamba", "none"},
-    {"nemotron_h", "none"},
-    {"kimi_linear", "none"},
     // Nothing: convolutions or pooling over neighbours tell where things are
     {"align_vision_model", "none"},
     {"apertus1p5_vision_tokenizer", "none"},

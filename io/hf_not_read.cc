@@ -25,7 +25,7 @@ constexpr Key keys[] = {
     {"rel_extent", 0},
     {"xdrope_section", 0},
     {"nope_layer_interval", 0},
-    {"mla_use_nope", 0},
+    {"mla_use_nope", unrotated},
     {"use_mem_rope", rotary_if_memory},
     {"attn_temperature_tuning", tuned_without_rope},
     {"use_logn_attn", log_past_seq_length},

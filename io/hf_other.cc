@@ -103,10 +103,6 @@ bool read_not_rotary(const Config& config, Model& model) {
     if (!scores) plain_layers(config, name.empty() ? LayerEncoding(NoPosition{}) : OtherEncoding{name, why}, model);
     return read_plain_sizes(config, model), true;
   }
-  if (config.family.is(rotary_if_named)) {
-    const std::string type = file.text("position_embedding_type").value_or("");
-    if (type != "rope" && type != "rotary") name = "none";
-  }
   if (config.family.is(half_of_channels) && file.flag("position_encoding_2d").value_or(false)) {
     file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read", json::Weight::grave);
     name = "rotary-2d";

@@ -10,33 +10,6 @@ namespace {
 
 using json::Object;
 
-const char* type_of_letter(char letter, bool slides) {
-  switch (letter) {
-    case 'S':
-      return slides ? sliding_attention : full_attention;
-    case 'R':
-      return slides ? "reference_sliding_attention" : "full_attention";
-    case 'L':
-      return "linear_attention";
-    case 'C':
-      return "conv";
-    case 'H':
-      return "hybrid";
-    case 'I':
-      return "indexed_attention";
-    case 'K':
-      return "heavily_compressed_attention";
-    case 'P':
-      return "compressed_sparse_attention";
-    default:
-      return "full_attention";
-  }
-}
-
-bool has(const std::vector<Index>& list, Index value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 /// The list of a key, one number per layer; more only where the layers of multi-token prediction follow.
 std::optional<std::vector<double>> per_layer(const Config& config, std::string_view key, json::Range range) {
   const rapidjson::Value* value = config.file.find(key);
@@ -166,6 +139,33 @@ void read_usual_layers(const Config& config, std::vector<LayerRope>& layers) {
 
 }  // namespace
 
+const char* type_of_letter(char letter, bool slides) {
+  switch (letter) {
+    case 'S':
+      return slides ? sliding_attention : full_attention;
+    case 'R':
+      return slides ? "reference_sliding_attention" : "full_attention";
+    case 'L':
+      return "linear_attention";
+    case 'C':
+      return "conv";
+    case 'H':
+      return "hybrid";
+    case 'I':
+      return "indexed_attention";
+    case 'K':
+      return "heavily_compressed_attention";
+    case 'P':
+      return "compressed_sparse_attention";
+    case 'E':
+      return "moe";
+    case 'M':
+      return "mlp";
+    default:
+      return "full_attention";
+  }
+}
+
 std::vector<std::string> types_by_pattern(const Config& config) {
   std::string_view pattern = config.family.pattern;
   const bool from_the_back = pattern.starts_with('<');
@@ -175,8 +175,6 @@ std::vector<std::string> types_by_pattern(const Config& config) {
   if (bar != pattern.npos) pattern.remove_prefix(bar + 1);
   const std::size_t end = pattern.find('$');
   const std::string_view cycle = pattern.substr(0, end);
-  const auto attending =  // Bamba
-      config.file.integers("attn_layer_indices", static_cast<std::size_t>(most_layers), 0, most_layers);
   const auto layers = static_cast<std::size_t>(config.layers);
   std::vector<std::string> types;
   for (std::size_t i = 0; i < layers; ++i) {
@@ -184,7 +182,6 @@ std::vector<std::string> types_by_pattern(const Config& config) {
                                          : (i < first.size() ? 0 : (i - first.size()) % cycle.size());
     char letter = i < first.size() ? first[i] : cycle[at];
     if (end != pattern.npos && i + 1 == layers) letter = pattern[end + 1];
-    if (attending && has(*attending, static_cast<Index>(i))) letter = 'F';
     types.emplace_back(type_of_letter(letter, config.window > 0));
   }
   return types;

@@ -111,9 +111,13 @@ struct LayerRope {
 std::vector<LayerRope> read_layer_ropes(const Config& config);
 
 /// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution,
-/// K heavily compressed, P compressed and sparse. They are repeated, those before | are not; after $ stands the last
-/// layer; < counts from the back.
+/// K heavily compressed, P compressed and sparse, E experts (moe), M mlp. They are repeated, those before | are not;
+/// after $ stands the last layer; < counts from the back.
 std::vector<std::string> types_by_pattern(const Config& config);
+const char* type_of_letter(char letter, bool slides);
+
+/// What a hybrid model's own keys say of its layers (hf_hybrids.cc); nothing where the file has none of them.
+std::optional<std::vector<std::string>> types_of_hybrid(const Config& config);
 
 /// DeepSeek-V4 (hf_compressed.cc): the types that compress_ratios gives, one number per layer; the label of a type's
 /// dictionary in rope_parameters; what its layers have of their own; and, once its rotation is read, where compressed

@@ -74,22 +74,23 @@ Index read_head_dim(Config& config) {
   if (!hidden && shape.hidden > 0) hidden = assumed(config, "hidden_size", shape.hidden);
   if (!hidden) file.missing("head_dim", "or hidden_size, to divide by the number of heads");
   const std::string_view key = file.spelled(hidden_keys);
-  const bool divides = *hidden % config.heads == 0;
-  if (!divides && rounds_heads(config) && *hidden / config.heads <= most_head_dim && *hidden > config.heads) {
-    const Index rounded = *hidden / config.heads;
+  const Index width = config.family.is(double_heads) ? 2 * *hidden : *hidden;
+  const bool divides = width % config.heads == 0;
+  if (!divides && rounds_heads(config) && width / config.heads <= most_head_dim && width > config.heads) {
+    const Index rounded = width / config.heads;
     file.warn(key.empty() ? "hidden_size" : key,
               std::to_string(*hidden) + " is no multiple of the number of heads, " + std::to_string(config.heads) +
                   ": " + config.code() + " rounds a head down to " + std::to_string(rounded) + " dimensions",
               json::Weight::grave);
     return rounded;
   }
-  if (!divides || *hidden / config.heads > most_head_dim) {
+  if (!divides || width / config.heads > most_head_dim) {
     config.notes().fail(file.pointer(key.empty() ? "hidden_size" : key),
                         "must be a multiple of the number of heads, " + std::to_string(config.heads) +
                             ", and give a head_dim of at most 65536, if head_dim is missing, got " +
                             std::to_string(*hidden) + config.defaults_among({"num_attention_heads", "hidden_size"}));
   }
-  return *hidden / config.heads;
+  return width / config.heads;
 }
 
 }  // namespace
@@ -123,7 +124,8 @@ void read_sizes(Config& config) {
                   most_layers)) {
     config.layers = *layers;
   } else if (shape.layers > 0) {
-    config.layers = assumed(config, "num_hidden_layers", shape.layers);
+    config.layers =
+        config.family.is(counts_its_list) ? shape.layers : assumed(config, "num_hidden_layers", shape.layers);
   } else {
     config.layers = 1;
     file.warn("num_hidden_layers", "not in the file; one layer is shown");

@@ -32,9 +32,10 @@ std::vector<std::string> encodings_of(const Model& model) {
   for (const ModelInput& input : model.inputs) add(input.encoding);
   const auto turns = [](const Layer& layer) { return layer.values.has_value(); };
   if (std::any_of(model.layers.begin(), model.layers.end(), turns)) names.emplace_back("rotary_values");
+  const auto none = [](const Layer& layer) { return std::holds_alternative<NoPosition>(layer.encoding); };
+  const bool nothing = model.inputs.empty() && std::all_of(model.layers.begin(), model.layers.end(), none);
   for (const LayerGroup& group : layer_groups(model)) {
-    const bool none = std::holds_alternative<NoPosition>(group.layer.encoding);
-    if (!none || (model.inputs.empty() && model.layers.size() == group.layers.size())) add(group.layer.encoding);
+    if (nothing || !none(group.layer)) add(group.layer.encoding);
   }
   return names;
 }

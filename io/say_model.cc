@@ -177,12 +177,22 @@ void add_layer(const std::string& part, const Layer& layer, const Model& model, 
   std::visit(add, layer.encoding);
 }
 
+/// Whether a group has nothing to say where no layer is asked for: it has no encoding, and what it would say of that is
+/// said elsewhere, by the input, by layers that have one, or by layers that attend.
+bool says_nothing(const LayerGroup& group, const std::vector<LayerGroup>& groups, const Model& model) {
+  const auto silent = [](const LayerGroup& of) { return std::holds_alternative<NoPosition>(of.layer.encoding); };
+  if (!silent(group)) return false;
+  return !model.inputs.empty() || std::any_of(groups.begin(), groups.end(), [&](const LayerGroup& other) {
+    return !silent(other) || (other.layer.attends() && !group.layer.attends());
+  });
+}
+
 /// Whether another group says the same, and reaches further or stands before it: a window is no reason to say it twice,
 /// and what has none needs more of the encoding.
 bool said_by_another(const LayerGroup& group, const std::vector<LayerGroup>& groups) {
   const auto farthest = [](const LayerGroup& of) { return of.layer.window > 0 ? of.layer.window : max_position; };
   return std::any_of(groups.begin(), groups.end(), [&](const LayerGroup& other) {
-    if (other.layer.encoding != group.layer.encoding) return false;
+    if (other.layer.encoding != group.layer.encoding || other.layer.attends() != group.layer.attends()) return false;
     const Index theirs = farthest(other), ours = farthest(group);
     return theirs > ours || (theirs == ours && other.layers[0] < group.layers[0]);
   });
@@ -196,11 +206,9 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
   for (const ModelInput* one : inputs) add_input(*one, model, sayings);
   const std::vector<LayerGroup> groups = layer_groups(model);
   for (const LayerGroup& group : groups) {
-    const LayerEncoding& encoding = group.layer.encoding;
     const bool asked = std::find(group.layers.begin(), group.layers.end(), layer) != group.layers.end();
-    // A layer that does nothing is said of a model that does nothing elsewhere; what several do, once.
-    const bool nothing = std::holds_alternative<NoPosition>(encoding) && (!model.inputs.empty() || groups.size() > 1);
-    if (input || (all ? nothing || said_by_another(group, groups) : !asked)) continue;
+    // What several do is said once.
+    if (input || (all ? says_nothing(group, groups, model) || said_by_another(group, groups) : !asked)) continue;
     const bool only = all && groups.size() == 1 && model.inputs.empty();
     // The number that was asked for, which need not be the first of its kind.
     add_layer(only ? "" : std::to_string(all ? group.layers[0] : layer), group.layer, model, sayings);

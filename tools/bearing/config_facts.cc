@@ -119,7 +119,7 @@ std::string attention_text(const Layer& layer) {
 
 /// Why a layer has no encoding.
 const char* no_position_text(const Layer& layer, const Model& model) {
-  if (layer.type == "moe") return "none: it mixes no tokens";
+  if (layer.type == "moe" || layer.type == "mlp") return "none: it mixes no tokens";
   if (layer.type == "conv") return "none: it looks at neighbours, in their order";
   if (!layer.attends()) return "none: it takes tokens one after the other, in their order";
   return model.inputs.empty() ? "none (NoPE): queries and keys are used as they are"
