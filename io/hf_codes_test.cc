@@ -49,6 +49,86 @@ TEST(HfCodes, APartOfAHeadThatTheCodeReadsIsNotPointedOut) {
   EXPECT_FALSE(warns(parse_hf_config(of_type("llama", R"("partial_rotary_factor": 1)")), "/partial_rotary_factor", ""));
 }
 
+// DeepSeek's code takes the fraction of qk_rope_head_dim, where there is a scaling; GLM-4.7's always; Mistral 4's of
+// the whole head. It makes angles for so many dimensions, and cannot turn qk_rope_head_dim by them.
+TEST(HfCodes, AFractionWithWhichLatentAttentionFailsIsPointedOut) {
+  const auto latent = [](const std::string& type, const std::string& keys) {
+    return parse_hf_config(R"({"model_type": ")" + type + R"(", "num_attention_heads": 4, "num_hidden_layers": 1,
+        "qk_rope_head_dim": 64, "qk_nope_head_dim": 128, "max_position_embeddings": 128, "rope_theta": 10000, )" +
+                           keys + "}");
+  };
+  const std::string third = R"("partial_rotary_factor": 0.33333333333333333)";
+  const std::string yarn = R"("rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 32)";
+  const std::string fails = "ignored: qk_rope_head_dim = 64 turns, but the code of ";
+  for (const char* type : {"deepseek_v2", "deepseek_v3", "axk1"}) {
+    const Model scaled = latent(type, third + R"(, "rope_scaling": {)" + yarn + "}");
+    EXPECT_EQ(first_rope(scaled).rotary_dim, 64);
+    EXPECT_TRUE(warns(scaled, "/partial_rotary_factor",
+                      fails + type + " in transformers 5.24.0 makes angles for 21 with it and fails"))
+        << type;
+    EXPECT_TRUE(warns(latent(type, R"("rope_parameters": {"rope_theta": 10000, )" + third + ", " + yarn + "}"),
+                      "/rope_parameters/partial_rotary_factor", fails))
+        << type;
+    EXPECT_FALSE(warns(latent(type, third), "/partial_rotary_factor", "")) << type;
+    EXPECT_FALSE(warns(latent(type, R"("partial_rotary_factor": 1, "rope_scaling": {)" + yarn + "}"),
+                       "/partial_rotary_factor", ""))
+        << type;
+    EXPECT_TRUE(warns(latent(type, R"("partial_rotary_factor": 0.5)"), "/partial_rotary_factor",
+                      "ignored: qk_rope_head_dim = 64 turns"))
+        << type;
+  }
+  EXPECT_TRUE(warns(latent("glm4_moe_lite", third), "/partial_rotary_factor", "makes angles for 21 with it and fails"));
+  EXPECT_FALSE(warns(latent("glm4_moe_lite", R"("partial_rotary_factor": 1)"), "/partial_rotary_factor", ""));
+  EXPECT_FALSE(warns(latent("mistral4", third + R"(, "rope_scaling": {)" + yarn + "}"), "/partial_rotary_factor", ""));
+  EXPECT_TRUE(warns(latent("mistral4", R"("partial_rotary_factor": 1, "rope_scaling": {)" + yarn + "}"),
+                    "/partial_rotary_factor", "makes angles for 192 with it and fails"));
+  for (const std::string& keys :
+       {R"("rope_scaling": {)" + yarn + "}", std::string(R"("rope_parameters": {"rope_type": "default"})")}) {
+    EXPECT_TRUE(warns(latent("mistral4", keys), "/qk_rope_head_dim",
+                      "64 dimensions turn, but the code of mistral4 in transformers 5.24.0 makes angles for 192 and"))
+        << keys;
+  }
+  EXPECT_FALSE(warns(latent("mistral4", R"("rope_parameters": {)" + yarn + "}"), "/qk_rope_head_dim", ""));
+}
+
+// Olmo3Config pops rope_theta for full_attention, and finds none for sliding_attention.
+TEST(HfCodes, Olmo3sBaseBesideTheDictionariesIsForFullLayersInItsCode) {
+  const std::string types = R"("layer_types": ["sliding_attention", "full_attention"], "sliding_window": 8, )";
+  const char* const says =
+      "10000 counts for all layers, but the code of olmo3 in transformers 5.24.0 takes it for "
+      "full_attention alone, and 500000 for sliding_attention";
+  for (const std::string keys : {R"("rope_theta": 10000)", R"("rope_theta": 10000, "rope_scaling": {"type": "linear",
+       "factor": 2})",
+                                 R"("rope_theta": 10000, "rope_parameters": {"full_attention": {"rope_type": "default",
+       "rope_theta": 500}, "sliding_attention": {"rope_type": "default"}})"}) {
+    const Model model = parse_hf_config(of_type("olmo3", types + keys));
+    EXPECT_EQ(std::get<Rope>(model.layers[0].encoding).base, 10'000) << keys;
+    EXPECT_TRUE(warns(model, "/rope_theta", says)) << keys;
+  }
+  EXPECT_TRUE(parse_hf_config(of_type("olmo3", types + R"("rope_theta": 500000)")).warnings.empty());
+  EXPECT_FALSE(warns(parse_hf_config(of_type("olmo3", R"("layer_types": ["full_attention", "full_attention"],
+      "rope_theta": 10000)")),
+                     "/rope_theta", "counts for all layers"));
+  EXPECT_FALSE(warns(parse_hf_config(of_type("gemma3_text", types + R"("rope_theta": 10000)")), "/rope_theta", ""));
+}
+
+TEST(HfCodes, ARampOfWholePairsIsPointedOutWhereItsCodeDoesNotFindTheKey) {
+  const std::string yarn = R"("layer_types": ["sliding_attention", "full_attention"], "rope_scaling": {"factor": 4,
+      "rope_type": "yarn", "original_max_position_embeddings": 32, "truncate": false})";
+  for (const char* type : {"gemma3_text", "modernbert", "olmo3"}) {
+    EXPECT_TRUE(warns(parse_hf_config(of_type(type, yarn)), "/rope_scaling/truncate", "rounds the ends of the ramp"))
+        << type;
+  }
+  EXPECT_FALSE(warns(parse_hf_config(of_type("llama", yarn)), "/rope_scaling/truncate", ""));
+}
+
+TEST(HfCodes, AScalingThatItsClassKeepsAndNothingReadsIsPointedOut) {
+  const std::string linear = R"({"rope_type": "linear", "factor": 2, "rope_theta": 10000})";
+  EXPECT_TRUE(warns(parse_hf_config(of_type("cohere2_moe", "\"rope_scaling\": " + linear)), "/rope_scaling",
+                    "counts, but the code of cohere2_moe in transformers 5.24.0 reads rope_parameters alone"));
+  EXPECT_FALSE(warns(parse_hf_config(of_type("cohere2_moe", "\"rope_parameters\": " + linear)), "/rope_scaling", ""));
+}
+
 TEST(HfCodes, TheModelsOwnSpellingCounts) {
   const Model both = parse_hf_config(of_type(
       "gpt_neox", R"("rotary_emb_base": 10000, "rope_theta": 1000000, "rotary_pct": 0.5, "partial_rotary_factor": 1)"));

@@ -143,7 +143,7 @@ const Family families[] = {
     {"cohere2", interleaved, 10'000, 1, {8192, 40, 64, 0, 0, 8192},
      Mix::full_every_last, 4, 4096, rope_on_sliding_only},
     {"cohere2_moe", interleaved, 10'000, 1, {8192, 40, 64, 0, 128, 8192},
-     Mix::full_every_last, 4, 4096, rope_on_sliding_only},
+     Mix::full_every_last, 4, 4096, rope_on_sliding_only | unread_scaling},
     // EXAONE, AFM
     {"exaone", half, 500'000, 1, {4096, 32, 32, 8, 0, 4096}},
     {"exaone4", half, 10'000, 1, {4096, 32, 32, 32, 0, 2048}, Mix::full_every_last, 4, 4096, rope_on_sliding_only},
@@ -176,9 +176,11 @@ const Family families[] = {
     {"sarvam_mla", interleaved, 10'000, 1.0 / 3, {4096, 32, 64, 0, 192, 4096}, Mix::full, 0, 0, mla},
     {"kimi_k2", interleaved, 10'000, 1.0 / 3, {7168, 61, 128, 128, 192, 4096}, Mix::full, 0, 0, mla | remote_code},
     {"longcat_flash", interleaved, 10'000'000, 1.0 / 3, {6144, 56, 64, 0, 192, 131072}, Mix::full, 0, 0, mla},
-    {"glm4_moe_lite", interleaved, 10'000, 0.25, {2048, 47, 20, 20, 256, 202752}, Mix::full, 0, 0, mla},
+    {"glm4_moe_lite", interleaved, 10'000, 0.25, {2048, 47, 20, 20, 256, 202752},
+     Mix::full, 0, 0, mla | partial_heads},
     {"glm_moe_dsa", interleaved, 10'000, 0.25, {6144, 78, 64, 64, 256, 202752}, Mix::full, 0, 0, mla},
-    {"mistral4", interleaved, 10'000, 0.5, {4096, 36, 32, 32, 128, 1048576}, Mix::full, 0, 0, mla, mistral4_scaling},
+    {"mistral4", interleaved, 10'000, 0.5, {4096, 36, 32, 32, 128, 1048576},
+     Mix::full, 0, 0, mla | part_of_head, mistral4_scaling},
     {"youtu", interleaved, 10'000, 1.0 / 3, {2048, 32, 16, 16, 192, 131072}, Mix::full, 0, 0, mla},
     {"minicpm3", half, 10'000, 1.0 / 3, {2560, 62, 40, 40, 96, 32768}, Mix::full, 0, 0, mla},
     // Encoders

@@ -137,8 +137,10 @@ struct Rotation {
 };
 std::optional<Rotation> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer);
 
-/// Whether its code has rotary parameters for each layer type.
+/// Whether its code has rotary parameters for each layer type; and whether its older files have them too, in keys
+/// beside one flat dictionary (Gemma 3, ModernBERT, OLMo 3).
 bool groups_per_type(const Family& family);
+bool bases_per_type(const Family& family);
 
 /// Throws for a key whose meaning is not known; warns about one that the model's own code does not read.
 void refuse_by_key(const Config& config);

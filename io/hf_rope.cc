@@ -37,11 +37,11 @@ struct Source {
   bool per_type = false;  ///< in a dictionary of this type's own
 };
 
+}  // namespace
+
 bool bases_per_type(const Family& family) {
   return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
 }
-
-}  // namespace
 
 bool groups_per_type(const Family& family) {
   return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
@@ -113,6 +113,10 @@ Source find_parameters(const Config& config, const std::string& type) {
   const std::string layer_type = compresses ? std::string(compressed_label(type)) : type;
   const auto older = filled(config.file, "rope_scaling"), newer = filled(config.file, "rope_parameters");
   Source source;
+  if (older && config.family.is(unread_scaling)) {
+    config.file.warn("rope_scaling", "counts, but " + config.code() + " reads rope_parameters alone",
+                     json::Weight::grave);
+  }
   if (older && newer) {
     config.file.warn("rope_scaling", bases_per_type(config.family)
                                          ? "stands beside rope_parameters; where both have a key, this one counts"
@@ -173,6 +177,17 @@ Base usual_base(const Config& config, const BaseKey& key) {
   return {key.usual, config.known ? config.default_name() : "assumed"};
 }
 
+/// OLMo 3's class takes the base beside the dictionaries for layers that see everything, and has its own for the
+/// others.
+void compare_sliding_base(const Config& config, const std::string& layer_type, std::string_view key, double base) {
+  const double own = config.family.newer_base;
+  if (!config.family.is(scale_full_only) || layer_type != sliding_attention || base == own) return;
+  config.file.warn(key,
+                   json::shortest(base) + " counts for all layers, but " + config.code() +
+                       " takes it for full_attention alone, and " + json::shortest(own) + " for sliding_attention",
+                   json::Weight::grave);
+}
+
 Base read_base(const Config& config, const Parameters& parameters, const std::string& layer_type) {
   const BaseKey possible = base_key(config, layer_type);
   const auto& [keys, usual] = possible;
@@ -206,7 +221,9 @@ Base read_base(const Config& config, const Parameters& parameters, const std::st
     }
     return {base, part->pointer() == class_default ? config.default_name() : "rope_theta"};
   }
-  return beside != 0 ? Base{beside, from} : usual_base(config, possible);
+  if (beside == 0) return usual_base(config, possible);
+  compare_sliding_base(config, layer_type, from, beside);
+  return {beside, from};
 }
 
 /// What one of these keys says, in dimensions.
@@ -232,8 +249,8 @@ Said find_fraction(const Config& config, const Parameters& parameters, Index hea
     return dimensions(object, key, head_dim) == dimensions(object, other, head_dim);
   };
   // Where its code turns whole heads, that is said for the key that counts.
-  const std::string_view key =
-      config.family.is(partial_heads) ? counting(config, keys, alike) : counting(file, keys, alike);
+  const std::string_view key = config.family.is(partial_heads) && !config.family.is(mla) ? counting(config, keys, alike)
+                                                                                         : counting(file, keys, alike);
   const Object* part = parameters.with(keys.front());
   if (part == nullptr) return key.empty() ? Said{} : Said{&file, key};
   if (!key.empty() && dimensions(file, key, head_dim) != dimensions(*part, keys.front(), head_dim)) {
@@ -253,9 +270,40 @@ void compare_with_its_code(const Config& config, const Parameters& parameters, c
   said.part->warn(said.key, turn + config.code() + all, json::Weight::grave);
 }
 
+/// Latent attention: for how many dimensions its code makes angles. `fraction`: what it may read of the file.
+Index latent_angles(const Config& config, const Parameters& parameters, const Said* fraction, const LayerRope& layer) {
+  const Family& family = config.family;
+  const bool scaled = parameters.type() != "default";
+  const auto part_of = [&](Index whole) { return dimensions(*fraction->part, fraction->key, whole); };
+  if (family.is(part_of_head)) {  // its class puts the fraction into rope_parameters, and none into rope_scaling
+    if (scaled && fraction != nullptr) return part_of(layer.head_dim);
+    return scaled && !config.file.has("rope_scaling") ? layer.rotary_dim : layer.head_dim;
+  }
+  const bool reads = scaled || family.is(partial_heads);
+  // The class of dots3 works the fraction out itself.
+  return reads && fraction != nullptr && !family.is(sliding_sizes) ? part_of(layer.rotary_dim) : layer.rotary_dim;
+}
+
+/// Its code fails with angles for other than qk_rope_head_dim dimensions; says so, and whether it said it.
+bool fails_by_its_code(const Config& config, const Parameters& parameters, const Said& said, const LayerRope& layer) {
+  if (!config.states_its_code() || config.family.is(unrotated)) return false;
+  const bool read = said.part != nullptr && said.key == "partial_rotary_factor";
+  const Index angles = latent_angles(config, parameters, read ? &said : nullptr, layer);
+  if (angles == layer.rotary_dim) return false;
+  const std::string turns = std::to_string(layer.rotary_dim);
+  const std::string makes = ", but " + config.code() + " makes angles for " + std::to_string(angles);
+  if (read) {
+    said.part->warn(said.key, "ignored: qk_rope_head_dim = " + turns + " turns" + makes + " with it and fails",
+                    json::Weight::grave);
+  } else {
+    config.file.warn("qk_rope_head_dim", turns + " dimensions turn" + makes + " and fails", json::Weight::grave);
+  }
+  return true;
+}
+
 /// Latent attention: qk_rope_head_dim counts; a fraction may be of what the file calls head_dim.
-Index latent_rotary_dim(const Config& config, const Said& said, const LayerRope& layer) {
-  if (said.part == nullptr) return layer.rotary_dim;
+Index latent_rotary_dim(const Config& config, const Parameters& parameters, const Said& said, const LayerRope& layer) {
+  if (fails_by_its_code(config, parameters, said, layer) || said.part == nullptr) return layer.rotary_dim;
   const Index of_head = dimensions(*said.part, said.key, layer.head_dim);
   const Index named = config.file.integer("head_dim", 1, most_head_dim).value_or(layer.head_dim);
   if (of_head != layer.rotary_dim && of_head != layer.head_dim &&
@@ -268,7 +316,7 @@ Index latent_rotary_dim(const Config& config, const Said& said, const LayerRope&
 Index read_rotary_dim(const Config& config, const Parameters& parameters, const LayerRope& layer) {
   const Index head_dim = layer.head_dim;
   const Said said = layer.fraction ? Said{} : find_fraction(config, parameters, head_dim);
-  if (config.family.is(mla)) return latent_rotary_dim(config, said, layer);
+  if (config.family.is(mla)) return latent_rotary_dim(config, parameters, said, layer);
   const auto usual = [&] {
     if (layer.fraction) return static_cast<Index>(std::floor(static_cast<double>(head_dim) * *layer.fraction));
     if (config.family.rotary_dim > 0) return config.family.rotary_dim;

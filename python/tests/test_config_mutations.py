@@ -102,11 +102,26 @@ MUTATIONS = {
         "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5},
     },
     "fraction and linear": {"partial_rotary_factor": 0.5, "rope_scaling": LINEAR},
+    # Of a head of latent attention a third or a quarter turns.
+    **{f"{share:.2f}": {"partial_rotary_factor": share} for share in (1 / 3, 0.25)},
+    **{f"{share:.2f} and yarn": {"partial_rotary_factor": share, "rope_scaling": YARN} for share in (1 / 3, 0.25)},
+    "1 and yarn": {"partial_rotary_factor": 1.0, "rope_scaling": YARN},
+    "a third and yarn in the dictionary": {
+        "rope_parameters": YARN | {"rope_theta": 1e4, "partial_rotary_factor": 1 / 3},
+    },
     **{key: {key: 777.0} for key in ("rope_theta", "rotary_emb_base", "global_rope_theta", "local_rope_theta")},
     "rope_local_base_freq": {"rope_local_base_freq": 777.0},
     "two bases": {"rope_theta": 777.0, "rotary_emb_base": 333.0},
     "two bases, turned": {"rotary_emb_base": 333.0, "rope_theta": 777.0},
     "a base in both": {"rope_theta": 777.0, "rope_parameters": {"rope_type": "default", "rope_theta": 333.0}},
+    "a base without a dictionary": {"rope_theta": 777.0, "rope_parameters": None},
+    "a base beside groups without one": {
+        "sliding_window": 8,
+        "layer_types": TYPES,
+        "rope_theta": 777.0,
+        "rope_parameters": {"full_attention": GROUPS["full_attention"], "sliding_attention": {"rope_type": "default"}},
+    },
+    "a base beside a scaling": {"rope_theta": 777.0, "rope_parameters": None, "rope_scaling": LINEAR},
     "a base in attn_config": {"attn_config": {"kv_n_heads": 4, "rope_theta": 777.0}},
     "a wrong base": {"rope_thata": 777.0},
     **{f"{key} for heads": {"num_attention_heads": None, key: 8} for key in ("n_head", "n_heads", "num_heads")},
@@ -146,22 +161,7 @@ MUTATIONS = {
 }
 
 # (family, mutation) that differ without a word, and why. One that differs no more must go.
-EXCEPTIONS: dict[tuple[str, str], str] = {
-    # transformers looks for truncate in the outer dictionary, which holds one per layer type: it cannot be switched off.
-    **{
-        (name, "yarn, not truncated"): "theirs"
-        for name in ("gemma3_text", "gemma3n_text", "modernbert", "modernbert-decoder")
-    },
-    # Its class keeps rope_scaling in a field that nothing reads.
-    **{
-        ("cohere2_moe", key): "theirs"
-        for key in ("linear", "linear by its old name", "yarn", "yarn with a factor", "yarn with mscale_all_dim")
-        + ("yarn with both", "yarn, not truncated", "llama3", "longrope")
-    },
-    # Without its class' dictionary it makes angles for all of head_dim, where qk_rope_head_dim turns, and cannot apply them.
-    # Where the base goes with the dictionary, a warning says which is used.
-    ("mistral4", "fraction in the dictionary"): "theirs",
-}
+EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
 def mutated(name: str, mutation: dict) -> dict:
