@@ -59,7 +59,7 @@ void read_recurrent(File& file) {
   const Metadata& data = file.data;
   if (file.is(recurrent_but_nth)) {
     const auto given = data.per_layer("attention.recurrent_layers", file.blocks, 0, 1);
-    const Index usual = file.row.turn == Turn::interleaved || data.architecture() == "qwen3next" ? 4 : 8;
+    const Index usual = file.is(eighth_attends) ? 8 : 4;
     const Index n = data.integer("full_attention_interval", 1, most_layers).value_or(usual);
     for (std::size_t i = 0; i < file.kinds.size(); ++i) {
       file.kinds[i].recurrent = given ? (*given)[i] != 0 : (static_cast<Index>(i) + 1) % n != 0;
@@ -83,10 +83,8 @@ bool switched_off(const File& file) {
 void read_turning(File& file) {
   const Metadata& data = file.data;
   const Index dense = data.integer("leading_dense_block_count", 0, most_layers).value_or(0);
-  const bool forced = data.architecture() == "cohere2moe";  // its first, dense layers turn, whether they slide or not
   const auto pattern = data.integers("attention.rope_pattern", 0, 1);
-  const bool listens = data.architecture() == "granite_swa";
-  if (pattern && !listens) {
+  if (pattern && !file.is(pattern_without)) {
     data.fail("attention.rope_pattern", "must not be there: llama.cpp reads it for granite_swa alone");
   }
   if (pattern && std::ssize(*pattern) < file.layers) {
@@ -97,7 +95,8 @@ void read_turning(File& file) {
     Kind& kind = file.kinds[i];
     const auto layer = static_cast<Index>(i);
     kind.turns = kind.attends && file.row.turn != Turn::none && !large && !switched_off(file);
-    if (file.is(full_without) && file.slides()) kind.turns = kind.turns && (kind.slides || (forced && layer < dense));
+    if (file.is(full_without) && file.slides())
+      kind.turns = kind.turns && (kind.slides || (file.is(dense_with) && layer < dense));
     // AFM leaves out every fourth layer whether layers slide or not; Llama 4 only if they do.
     const bool counted = file.row.sliding.when != Slides::chunks_of_8192 || file.slides();
     if (file.is(fourth_without) && counted) kind.turns = kind.turns && (layer + 1) % 4 != 0;
@@ -108,7 +107,7 @@ void read_turning(File& file) {
 }
 
 void read_compressed(File& file) {
-  if (!file.compresses()) return;
+  if (!file.is(compressed)) return;
   constexpr std::string_view key = "attention.compress_ratios";
   const auto ratios = file.data.integers(key, 0, most_positions);
   if (!ratios || std::ssize(*ratios) < file.layers) {

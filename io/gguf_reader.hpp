@@ -40,8 +40,6 @@ struct File {
 
   bool is(Trait trait) const { return row.is(trait); }
   bool slides() const { return window > 0; }
-  /// DeepSeek-V4: layers of compressed keys have a base of their own, and they alone are stretched.
-  bool compresses() const { return data.architecture() == "deepseek4"; }
 };
 
 /// Fails for an architecture that is not known or not read, and for keys of positions that llama.cpp does not have.

@@ -23,7 +23,7 @@ Said read_base(const File& file, const Kind& kind) {
   if (file.is(base_10000)) return {};
   const Metadata& data = file.data;
   Said main = said_at(data, "rope.freq_base").value_or(Said{});
-  if (file.compresses()) {
+  if (file.is(compressed)) {
     constexpr std::string_view key = "attention.compress_rope_freq_base";
     const auto compressed = said_at(data, key);
     if (!compressed) data.fail(key, "must be there");
@@ -52,9 +52,8 @@ Turn turn_of(const File& file) {
   const auto sections = file.data.integers("rope.dimension_sections", 0, most_head_dim);
   if (!sections) return file.row.turn;
   const bool two = sections->size() >= 2 && (*sections)[0] > 0 && (*sections)[1] > 0;
-  // A draft model for one with axes has a single section.
-  const bool any = file.data.architecture() == "dflash" &&
-                   std::any_of(sections->begin(), sections->end(), [](Index n) { return n != 0; });
+  const bool any =
+      file.is(draft_model) && std::any_of(sections->begin(), sections->end(), [](Index n) { return n != 0; });
   return two || any ? Turn::sections : file.row.turn;
 }
 

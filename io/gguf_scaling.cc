@@ -91,11 +91,10 @@ RopeScaling yarn(const File& file, const Stated& stated) {
   const Index trained = original > 0 ? original : file.context;
   if (trained == 0) data.fail("rope.scaling.original_context_length", "must be there if context_length is not");
   const double mscale_all = read_mscale(file);
-  // DeepSeek-V2's files have mscale = mscale_all_dim, others mscale = 1.
-  const bool both = data.architecture() == "deepseek2" && mscale_all != 1;
+  const bool both = file.is(mscale_alike) && mscale_all != 1;
   if (!file.is(scores_scaled)) {
     // What llama.cpp hands ggml for DeepSeek-V4 takes YaRN's own factor back.
-    const std::optional<double> given = file.compresses() ? std::optional<double>(1) : std::nullopt;
+    const std::optional<double> given = file.is(compressed) ? std::optional<double>(1) : std::nullopt;
     YarnScaling scaling{.factor = stated.factor, .trained_length = trained, .beta_fast = fast, .beta_slow = slow};
     scaling.attention_factor = given;
     if (mscale_all != 0) scaling.mscale = both ? mscale_all : 1, scaling.mscale_all_dim = mscale_all;
@@ -204,8 +203,8 @@ bool read_alpha(const File& file, const Stated& stated, Rope& rope) {
 }
 
 Stated of_layer(const File& file, const Kind& kind, Stated stated) {
-  if (file.compresses()) stated.attention = 1;
-  const bool other = file.compresses() ? !kind.compressed : kind.slides && file.row.sliding.scale != Scale::inherits;
+  if (file.is(compressed)) stated.attention = 1;
+  const bool other = file.is(compressed) ? !kind.compressed : kind.slides && file.row.sliding.scale != Scale::inherits;
   if (!other) return stated;
   stated.factor = 1;
   stated.ramp = false;

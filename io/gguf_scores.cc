@@ -22,12 +22,12 @@ Temperature stated_temperature(const File& file) {
   const std::string& architecture = data.architecture();
   const auto beta = data.number(scale_key, {-1e6, 1e6});
   const auto length = data.integer(length_key, 0, most_positions);
-  if (architecture == "deepseek2" || architecture == "mistral4") {
+  if (file.is(temperature_if_stated)) {
     if (!beta || *beta == 0) return {};
     if (length.value_or(0) == 0) data.fail(length_key, "must be there and above 0 beside attention.temperature_scale");
     return {beta, *length};
   }
-  if (architecture == "mistral3") {
+  if (file.is(temperature_by_original)) {
     if (!beta || *beta == 0) return {};
     const Index original = original_length(file);
     const Index step = original > 0 ? original : file.context;
@@ -38,7 +38,7 @@ Temperature stated_temperature(const File& file) {
   if (beta && *beta != 0) {
     data.fail(scale_key, "must be 0: llama.cpp's code for " + architecture + " does not read it");
   }
-  if (length && architecture != "grok") {
+  if (length && !file.is(temperature_unused)) {
     data.fail(length_key, "must not be there: llama.cpp's code for " + architecture + " does not read it");
   }
   return {};
@@ -77,7 +77,7 @@ void read_buckets(const File& file, Model& model) {
   constexpr std::string_view key = "attention.relative_buckets_count";
   const Index buckets = file.data.needed(key, 4, most_buckets);
   model.layers = bucketed(file.layers, buckets, T5Direction::bidirectional, "encoder");
-  if (file.data.architecture() == "t5encoder") return;
+  if (file.is(encoder_alone)) return;
   const Index decoder = file.data.integer("decoder_block_count", 1, most_layers).value_or(file.layers);
   const std::vector<Layer> layers = bucketed(decoder, buckets, T5Direction::causal, "decoder");
   model.layers.insert(model.layers.end(), layers.begin(), layers.end());

@@ -121,7 +121,7 @@ const Architecture& find_row(const Metadata& data) {
     data.notes().fail(key, "must be one whose positions are read, got " + json::quoted(data.architecture()) + ": " +
                                std::string(row->why));
   }
-  if (data.architecture() == "dflash" && data.integer("hyper_connection.count", 0, most_heads).value_or(0) > 0) {
+  if (row->is(draft_model) && data.integer("hyper_connection.count", 0, most_heads).value_or(0) > 0) {
     data.fail("hyper_connection.count", "must be 0: draft models for DeepSeek-V4 are not read");
   }
   refuse_unknown_keys(data);

@@ -90,12 +90,12 @@ void about_unread(const File& file) {
     unread("rope.scaling.yarn_attn_factor", 1);
   }
   const auto own = data.number("rope.freq_base_swa", json::finite);
-  const bool ignored = !file.slides() || file.row.sliding.base == Base::main || file.compresses();
+  const bool ignored = !file.slides() || file.row.sliding.base == Base::main || file.is(compressed);
   if (own && ignored && own != data.number("rope.freq_base", json::finite).value_or(10'000)) {
     data.warn("rope.freq_base_swa",
               json::shortest(*own) + " is not used: " + code_of(file) + " has one base for all " + "layers that turn");
   }
-  if (data.has("attention.temperature_length") && data.architecture() == "grok") {
+  if (file.is(temperature_unused) && data.has("attention.temperature_length")) {
     data.warn("attention.temperature_length", "not used: llama.cpp reads it and leaves queries as they are");
   }
   const bool in_sections = file.is(freqs) && turn_of(file) == Turn::sections;
@@ -148,7 +148,7 @@ void about_architecture(const File& file) {
     data.warn("nextn_predict_layers", "the last " + std::to_string(file.blocks - file.layers) +
                                           " of the blocks predict further tokens and are not shown");
   }
-  if (file.compresses()) {
+  if (file.is(compressed)) {
     data.notes().warn("general.architecture",
                       "deepseek4: keys serve as values too, so values turn and the output is turned back; compressed "
                       "keys stand at multiples of their ratio. The encoding shown is that of queries and keys",
