@@ -41,6 +41,7 @@ struct Axial {
   Index hidden, heads, layers;
   double base = 10'000;
   std::string_view hidden_key = "hidden_size";
+  std::string_view pattern = "F";  ///< of layers whose types the file does not list, see types_by_pattern
 
   bool memory() const { return hidden_key.starts_with("memory"); }  ///< not the tower: attention to earlier frames
 };
@@ -64,13 +65,13 @@ constexpr Axial axial_rows[] = {
     {"glm4v_moe_vision", Layout::half, rows_first, 1536, 12, 24},
     {"glm5_next_vision", Layout::half, rows_first, 1024, 16, 24},
     {"glm_ocr_vision", Layout::half, rows_first, 1024, 16, 24},
-    {"lfm3_vl_vision", Layout::half, rows_first, 1024, 16, 14, 1'000'000},
+    {"lfm3_vl_vision", Layout::half, rows_first, 1024, 16, 14, 1'000'000, "hidden_size", "CC|FC"},
     {"mlcd", Layout::half, rows_class_learned, 1664, 16, 48},
     {"mlcd_vision_model", Layout::half, rows_class_learned, 1664, 16, 48},
     {"paddleocr_vl_vision", Layout::half, rows_first, 1152, 16, 27},
     {"video_llama_3_vision", Layout::half, rows_first, 768, 12, 12},
-    {"muse_glimmer_vision", Layout::half, columns_from_1, 1536, 16, 50},
-    {"muse_spark_vision", Layout::half, columns_from_1, 1536, 16, 50},
+    {"muse_glimmer_vision", Layout::half, columns_from_1, 1536, 16, 50, 10'000, "hidden_size", "WWWF$F"},
+    {"muse_spark_vision", Layout::half, columns_from_1, 1536, 16, 50, 10'000, "hidden_size", "WWWF$F"},
     {"step3p5_vision", Layout::half, columns_first, 1536, 16, 47},
     {"dinov3_vit", Layout::half, centres, 384, 6, 12, 100},
     {"eomt_dinov3", Layout::half, centres, 1024, 16, 24, 100},
@@ -156,13 +157,13 @@ Rope rope_of(const Axial& row, Index dim, double base) {
 }
 
 /// Whether a layer sees less than the image: by a list of those that see all, or by layer_types.
-std::vector<std::string> types_of(const Object& file, Index layers) {
+std::vector<std::string> types_of(const Object& file, const Axial& row, Index layers) {
   const auto count = static_cast<std::size_t>(layers);
   if (auto types = file.texts("layer_types", count)) {
     if (types->size() != count) file.wrong("layer_types", std::to_string(layers) + " strings, one per layer");
     return *types;
   }
-  std::vector<std::string> types(count, "full_attention");
+  std::vector<std::string> types = types_by_pattern(row.pattern, layers, false);
   for (const char* key : {"fullatt_block_indexes", "global_attn_indexes"}) {
     const auto full = file.integers(key, count, 0, layers - 1);
     if (!full) continue;
@@ -191,7 +192,7 @@ bool read_axial(const Config& config, Model& model) {
   Layer layer{.encoding = rope_of(*row, head_dim, base.value)};
   layer.positions = row->positions;
   layer.base_from = base.from;
-  for (const std::string& type : types_of(file, layers)) {
+  for (const std::string& type : types_of(file, *row, layers)) {
     Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;
     one.type = type;
     model.layers.push_back(std::move(one));

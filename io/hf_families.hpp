@@ -78,16 +78,17 @@ enum Trait : Traits {
   unread_scaling = Traits{1} << 34,      ///< its class has a field rope_scaling that nothing reads (Cohere 2 MoE)
   top_level_original = Traits{1} << 35,  ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
   // Layers and windows
-  two_parts = Traits{1} << 36,  ///< an encoder and a decoder whose layers turn alike (Moonshine)
-  attention_slides = Traits{1} << 37,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
-  lists_blocks = Traits{1} << 38,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
-  window_of_others = Traits{1} << 39,  ///< sliding_window_size leaves out the token itself (MiMo)
-  counts_its_list = Traits{1} << 40,   ///< as many layers as its list names, whatever the file says (Nemotron-H)
+  indexed = Traits{1} << 36,    ///< what is called full_attention sees keys that an indexer chooses (DeepSeek-V3.2)
+  two_parts = Traits{1} << 37,  ///< an encoder and a decoder whose layers turn alike (Moonshine)
+  attention_slides = Traits{1} << 38,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
+  lists_blocks = Traits{1} << 39,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
+  window_of_others = Traits{1} << 40,  ///< sliding_window_size leaves out the token itself (MiMo)
+  counts_its_list = Traits{1} << 41,   ///< as many layers as its list names, whatever the file says (Nemotron-H)
   // What queries are multiplied by
-  log_past_seq_length = Traits{1} << 41,  ///< seq_length is the trained length: past it queries grow, and the base with
+  log_past_seq_length = Traits{1} << 42,  ///< seq_length is the trained length: past it queries grow, and the base with
                                           ///< the text, unless use_logn_attn and use_dynamic_ntk are false (Qwen)
-  tuned_without_rope = Traits{1} << 42,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
-  power_without_rope = Traits{1} << 43,   ///< queries of layers without a rotation grow by a power (Beam)
+  tuned_without_rope = Traits{1} << 43,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
+  power_without_rope = Traits{1} << 44,   ///< queries of layers without a rotation grow by a power (Beam)
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).

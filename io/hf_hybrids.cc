@@ -12,8 +12,6 @@ namespace {
 using json::Object;
 using Types = std::vector<std::string>;
 
-constexpr const char *linear = "linear_attention", *convolution = "conv";
-
 enum class How {
   indices,  ///< a list of the layers that attend, from 0
   period,   ///< attn_layer_period and attn_layer_offset: one of each so many layers, as its pattern's
@@ -27,9 +25,13 @@ struct Hybrid {
   std::string_view key = {};     ///< of the indices
   const char* others = nullptr;  ///< what layers are that are not among the indices
 };
-constexpr Hybrid rows[] = {
-    {"bamba", How::indices, "attn_layer_indices", linear}, {"jamba", How::period},       {"kimi_linear", How::numbers},
-    {"lfm2", How::indices, "full_attn_idxs", convolution}, {"nemotron_h", How::letters}, {"zamba", How::period},
+constexpr Hybrid hybrids[] = {
+    {"bamba", How::indices, "attn_layer_indices", linear_attention},
+    {"jamba", How::period},
+    {"kimi_linear", How::numbers},
+    {"lfm2", How::indices, "full_attn_idxs", "conv"},
+    {"nemotron_h", How::letters},
+    {"zamba", How::period},
 };
 
 std::optional<Types> by_indices(const Config& config, const Hybrid& row) {
@@ -46,7 +48,7 @@ std::optional<Types> by_indices(const Config& config, const Hybrid& row) {
 std::optional<Types> by_period(const Config& config) {
   const Object& file = config.file;
   if (!file.has("attn_layer_period") && !file.has("attn_layer_offset")) return {};
-  Types types = types_by_pattern(config);
+  Types types = types_by_pattern(config.family.pattern, config.layers, false);
   const std::string_view pattern = config.family.pattern;
   const std::size_t bar = pattern.find('|'), first = bar == pattern.npos ? 0 : bar;
   const std::string_view cycle = pattern.substr(bar == pattern.npos ? 0 : bar + 1);
@@ -59,7 +61,7 @@ std::optional<Types> by_period(const Config& config) {
   }
   const std::string attending = type_of_letter(cycle[static_cast<std::size_t>(usual)], false);
   for (std::size_t i = first; i < types.size(); ++i) {
-    types[i] = static_cast<Index>(i - first) % period == offset ? attending : linear;
+    types[i] = static_cast<Index>(i - first) % period == offset ? attending : linear_attention;
   }
   return types;
 }
@@ -67,7 +69,7 @@ std::optional<Types> by_period(const Config& config) {
 const char* type_of_word(char word) {
   switch (word) {
     case 'M':
-      return linear;
+      return linear_attention;
     case 'E':
       return "moe";
     case '*':
@@ -101,7 +103,7 @@ std::optional<Types> by_numbers(const Config& config) {
   const auto delta = given->integers("kda_layers", most, 1, config.layers);
   if (!full || !delta) return {};
   Types types(static_cast<std::size_t>(config.layers));
-  for (const auto& [list, type] : {std::pair(&*full, full_attention), std::pair(&*delta, linear)}) {
+  for (const auto& [list, type] : {std::pair(&*full, full_attention), std::pair(&*delta, linear_attention)}) {
     for (const Index layer : *list) {
       std::string& of = types[static_cast<std::size_t>(layer - 1)];
       if (!of.empty() && of != type) given->wrong("kda_layers", "a list of no layer that full_attn_layers names");
@@ -118,9 +120,9 @@ std::optional<Types> by_numbers(const Config& config) {
 }  // namespace
 
 std::optional<std::vector<std::string>> types_of_hybrid(const Config& config) {
-  const auto* row = std::find_if(std::begin(rows), std::end(rows),
+  const auto* row = std::find_if(std::begin(hybrids), std::end(hybrids),
                                  [&](const Hybrid& one) { return one.model_type == config.family.model_type; });
-  if (row == std::end(rows)) return {};
+  if (row == std::end(hybrids)) return {};
   switch (row->how) {
     case How::indices:
       return by_indices(config, *row);

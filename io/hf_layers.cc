@@ -8,7 +8,6 @@ namespace bearing::hf {
 namespace {
 
 constexpr const char* chunked = "chunked_attention";
-constexpr const char* linear = "linear_attention";
 
 constexpr std::size_t most_types = 64;
 
@@ -18,7 +17,7 @@ constexpr std::string_view attending[] = {
     // of sparse attention: which keys are seen depends on their content
     "indexed_attention", "deepseek_sparse_attention", "qwen_sparse_attention", "compressed_sparse_attention",
     "heavily_compressed_attention", "minimax_m3_sparse", "reference_sliding_attention"};
-constexpr std::string_view without_attention[] = {linear, "mamba", "mamba2", "conv", "recurrent", "moe"};
+constexpr std::string_view without_attention[] = {linear_attention, "mamba", "mamba2", "conv", "recurrent", "moe"};
 // Blocks that some models count as layers, and what is said of layers whose GGUF file gives them no heads.
 constexpr const char* mlp = "mlp";
 constexpr std::string_view without_tokens[] = {mlp, "no_attention"};
@@ -66,7 +65,9 @@ std::vector<Index> read_rotary_layers(const Config& config) {
 }
 
 std::vector<std::string> usual_types(const Config& config, const std::vector<Index>& rotary) {
-  if (config.family.pattern != nullptr) return types_by_pattern(config);
+  if (config.family.pattern != nullptr) {
+    return types_by_pattern(config.family.pattern, config.layers, config.window > 0);
+  }
   const json::Object& file = config.file;
   Index n = config.family.period;
   if (n > 0) {
@@ -99,9 +100,9 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
         case Mix::full_every_first:
           return slides && i % n != 0 ? sliding_attention : full_attention;
         case Mix::linear_but_last:
-          return (i + 1) % n != 0 ? linear : full_attention;
+          return (i + 1) % n != 0 ? linear_attention : full_attention;
         case Mix::linear_even_first:
-          return i % 2 != 0 ? linear : full_attention;
+          return i % 2 != 0 ? linear_attention : full_attention;
         case Mix::no_rope_list: {
           const bool turns = rotary[static_cast<std::size_t>(i)] != 0;
           if (config.family.window > 0) return slides && turns ? chunked : full_attention;  // Llama 4
@@ -132,7 +133,8 @@ void check_type(const Config& config, const std::string& pointer, const std::str
 /// Older words of hybrid models, and the newer ones that mean the same.
 void rename(const Config& config, std::string& type) {
   if (type == "attention") type = config.family.is(attention_slides) ? sliding_attention : full_attention;
-  if (config.family.pattern != nullptr && (type == "mamba" || type == "recurrent")) type = linear;
+  if (config.family.pattern != nullptr && (type == "mamba" || type == "recurrent")) type = linear_attention;
+  if (config.family.is(indexed) && type == full_attention) type = "indexed_attention";
 }
 
 /// block_types, which is repeated until it is as long as the model (RecurrentGemma).
@@ -192,7 +194,9 @@ std::vector<std::string> types_without_list(Config& config, const std::vector<In
       count_listed(config, "layers_block_type", std::string_view(config.family.pattern).size());
     }
   }
-  return types ? *types : usual_types(config, rotary);
+  std::vector<std::string> usual = types ? *types : usual_types(config, rotary);
+  for (std::string& type : usual) rename(config, type);
+  return usual;
 }
 
 std::vector<std::string> read_types(Config& config, const std::vector<Index>& rotary) {

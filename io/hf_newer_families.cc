@@ -117,7 +117,7 @@ constexpr Family newer_rows[] = {
      .traits = interleaved_sections},
     {.model_type = "qwen3_omni_moe_talker_code_predictor", .pairing = half, .shape = {1024, 5, 16, 8, 128, 32768}},
     {.model_type = "qwen4_exp_text", .pairing = half, .shape = {2048, 40, 16, 2, 256, 32768},
-     .mix = Mix::linear_but_last, .period = 4, .traits = interleaved_sections | partial_heads},
+     .mix = Mix::linear_but_last, .period = 4, .traits = interleaved_sections | partial_heads | indexed},
     {.model_type = "cohere_compass_text", .pairing = half, .shape = {8192, 40, 64, 0, 0, 8192}, .window = 4096,
      .traits = interleaved_sections | groups},
     {.model_type = "hunyuan_vl_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}, .traits = two_angles},
@@ -204,7 +204,7 @@ constexpr Family newer_rows[] = {
     {.model_type = "hy_v4_vl_text", .pairing = interleaved, .fraction = 0.25, .shape = {6144, 78, 64, 0, 256, 262144},
      .traits = mla | interleaved_sections, .pattern = "I"},
     {.model_type = "glm5_next_text", .pairing = interleaved, .fraction = 0, .shape = {4096, 45, 64, 0, 256, 1048576},
-     .traits = mla | unrotated, .pattern = "LLLI"},
+     .traits = mla | unrotated | indexed, .pattern = "LLLI"},
     // Encoders and decoders of sound and video
     {.model_type = "moonshine_streaming", .pairing = interleaved, .fraction = 0.8, .shape = {320, 6, 8, 0, 0, 4096},
      .traits = partial_heads},

@@ -297,7 +297,7 @@ TEST(HfHybrids, NemotronHHasALayerForEachLetter) {
   EXPECT_FALSE(model.layers[1].attends());
   EXPECT_TRUE(model.layers[2].attends());
   EXPECT_FALSE(model.layers[3].attends());
-  EXPECT_FALSE(warns(model, "/num_hidden_layers", ""));
+  EXPECT_FALSE(warns(model, "/num_hidden_layers", "is ignored"));
 
   const Model counted = small("nemotron_h", R"("num_hidden_layers": 8, "hybrid_override_pattern": "M*")");
   EXPECT_EQ(counted.layers.size(), 2u);
@@ -308,7 +308,8 @@ TEST(HfHybrids, NemotronHHasALayerForEachLetter) {
   EXPECT_TRUE(warns(listed, "/hybrid_override_pattern", "says otherwise than layers_block_type, which counts"));
   EXPECT_EQ(parse_hf_config(R"({"model_type": "nemotron_h"})").layers.size(), 4u);  // of its class
   for (const char* pattern : {"\"MX\"", "\"\"", "7"}) {
-    const std::string error = refusal(R"("model_type": "nemotron_h", "hybrid_override_pattern": )" + std::string(pattern));
+    const std::string error =
+        refusal(R"("model_type": "nemotron_h", "hybrid_override_pattern": )" + std::string(pattern));
     EXPECT_NE(error.find("/hybrid_override_pattern: must be a string"), std::string::npos) << error;
   }
 }

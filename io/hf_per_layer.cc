@@ -161,13 +161,14 @@ const char* type_of_letter(char letter, bool slides) {
       return "moe";
     case 'M':
       return "mlp";
+    case 'W':
+      return "window_attention";
     default:
       return "full_attention";
   }
 }
 
-std::vector<std::string> types_by_pattern(const Config& config) {
-  std::string_view pattern = config.family.pattern;
+std::vector<std::string> types_by_pattern(std::string_view pattern, Index count, bool slides) {
   const bool from_the_back = pattern.starts_with('<');
   if (from_the_back) pattern.remove_prefix(1);
   const std::size_t bar = pattern.find('|');
@@ -175,14 +176,14 @@ std::vector<std::string> types_by_pattern(const Config& config) {
   if (bar != pattern.npos) pattern.remove_prefix(bar + 1);
   const std::size_t end = pattern.find('$');
   const std::string_view cycle = pattern.substr(0, end);
-  const auto layers = static_cast<std::size_t>(config.layers);
+  const auto layers = static_cast<std::size_t>(count);
   std::vector<std::string> types;
   for (std::size_t i = 0; i < layers; ++i) {
     const std::size_t at = from_the_back ? cycle.size() - 1 - (layers - 1 - i) % cycle.size()
                                          : (i < first.size() ? 0 : (i - first.size()) % cycle.size());
     char letter = i < first.size() ? first[i] : cycle[at];
     if (end != pattern.npos && i + 1 == layers) letter = pattern[end + 1];
-    types.emplace_back(type_of_letter(letter, config.window > 0));
+    types.emplace_back(type_of_letter(letter, slides));
   }
   return types;
 }

@@ -26,7 +26,8 @@ inline constexpr Index most_copied_numbers = Index{1} << 20;
 using Keys = std::vector<std::string_view>;
 
 /// Types of layers, as files call them.
-inline constexpr const char *full_attention = "full_attention", *sliding_attention = "sliding_attention";
+inline constexpr const char *full_attention = "full_attention", *sliding_attention = "sliding_attention",
+                            *linear_attention = "linear_attention";
 
 /// One file's language model: the object that describes it, its row in the table, and its sizes.
 struct Config {
@@ -111,9 +112,9 @@ struct LayerRope {
 std::vector<LayerRope> read_layer_ropes(const Config& config);
 
 /// A letter per layer: F full, S sliding, R reference sliding, I indexed, H hybrid, L linear attention, C convolution,
-/// K heavily compressed, P compressed and sparse, E experts (moe), M mlp. They are repeated, those before | are not;
-/// after $ stands the last layer; < counts from the back.
-std::vector<std::string> types_by_pattern(const Config& config);
+/// K heavily compressed, P compressed and sparse, E experts (moe), M mlp, W window attention. They are repeated, those
+/// before | are not; after $ stands the last layer; < counts from the back.
+std::vector<std::string> types_by_pattern(std::string_view pattern, Index layers, bool slides);
 const char* type_of_letter(char letter, bool slides);
 
 /// What a hybrid model's own keys say of its layers (hf_hybrids.cc); nothing where the file has none of them.

@@ -194,7 +194,7 @@ TEST(HfTowers, InputsOfOnePartHaveLabels) {
   EXPECT_EQ(labels("udop"), "left upper right lower");
   EXPECT_EQ(labels("pix2struct_vision_model"), "row column");
   EXPECT_EQ(labels("bert"), "");
-  EXPECT_EQ(labels("whisper"), " ");  // their parts tell them apart
+  EXPECT_EQ(labels("whisper"), "");  // their parts tell them apart
 }
 
 TEST(HfTowers, NoTwoInputsOfAPartHaveOneLabel) {

@@ -24,7 +24,11 @@ NEWER = {
     "qwen_sparse_attention": "indexed_attention",
 }
 # Types whose default is told otherwise here, and why.
-OTHERWISE: dict[str, str] = {}
+STATES = "a state mixes all tokens, and the reader calls that recurrent"
+STAGES = "the word of a convolutional net's stages"
+OTHERWISE = dict.fromkeys(("falcon_mamba", "mamba", "mamba2"), STATES) | dict.fromkeys(
+    "bit d_fine deimv2 pp_doclayout_v2 pp_doclayout_v3 regnet resnet rt_detr rt_detr_resnet rt_detr_v2".split(), STAGES
+)
 
 HYBRIDS: list[dict[str, Any]] = [
     {"model_type": "jamba", "num_hidden_layers": 20},
