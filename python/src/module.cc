@@ -10,6 +10,7 @@
 #include "arrays.hpp"
 #include "bind.hpp"
 #include "members.hpp"
+#include "wrong_calls.hpp"
 
 namespace bearing::python {
 
@@ -112,6 +113,7 @@ NB_MODULE(_core, m) {
   bind_choose(m);
   bind_figures(m);
   add_signatures(m);
+  name_wrong_arguments(m);
 }
 
 }  // namespace bearing::python

@@ -140,7 +140,7 @@ class Op:
         try:
             return self.plain(*args)
         except (TypeError, RuntimeError) as error:
-            if not str(error).startswith("["):
+            if not str(error).startswith(f"[{self.name}] "):
                 self._explain(args, error)
             raise
 
@@ -153,7 +153,7 @@ class Op:
         try:
             return self._watched(*args)
         except (TypeError, RuntimeError) as error:
-            if not str(error).startswith("["):
+            if not str(error).startswith(f"[{self.name}] "):
                 self._explain(args, error)
             raise
 
