@@ -361,6 +361,65 @@ def test_forward_mode_derivatives_are_right_or_refused(name, way):
         forward(call, numbers(make), way)
 
 
+def mapped_tangents(call, xs, along):
+    """vmap around jvp: of several calls, each with its own direction."""
+    return torch.func.vmap(lambda ys, ts: torch.func.jvp(call, ys, ts)[1])(xs, along)
+
+
+def tangents_of_mapped(call, xs, along):
+    """The other way round."""
+    return torch.func.jvp(torch.func.vmap(call), xs, along)[1]
+
+
+def tangents_in_batches(call, xs, along):
+    """Of one call in several directions, as jacfwd asks for them."""
+    once = tuple(x[0] for x in xs)
+    return torch.func.vmap(lambda ts: torch.func.jvp(call, once, ts)[1])(along)
+
+
+@pytest.mark.parametrize("way", [mapped_tangents, tangents_of_mapped, tangents_in_batches])
+@pytest.mark.parametrize("name", CALLS)
+def test_forward_mode_derivatives_in_batches_are_right_or_refused(name, way):
+    call, make = CALLS[name]
+    xs = numbers(make)
+    several = tuple(torch.stack([x, y]) for x, y in zip(xs, moved(xs), strict=True))
+    along = tuple(torch.randn_like(x) for x in several)
+    if name not in FORWARD:
+        with pytest.raises(RuntimeError, match=r"^\[\w+\] has no forward-mode derivatives .*: take reverse mode"):
+            way(call, several, along)
+        return
+    at = (0, 0) if way is tangents_in_batches else (0, 1)
+    each = [flat(tangents(call, tuple(x[i] for x in several), tuple(t[n] for t in along))) for n, i in enumerate(at)]
+    same(way(call, several, along), [torch.stack(column) for column in zip(*each, strict=True)])
+
+
+def test_jacobians_and_hessians_by_forward_mode_are_those_of_reverse_mode():
+    x = torch.randn(1, 2, 3, DIM, dtype=torch.float64)
+
+    def turned(y):
+        return bt.rotate(y, rope=ROTARY, positions=5)
+
+    def number(y):
+        return turned(y).sin().sum()
+
+    same(torch.func.jacfwd(turned)(x), torch.func.jacrev(turned)(x))
+    same(torch.func.hessian(number)(x), torch.func.jacrev(torch.func.jacrev(number))(x))
+    value, along = torch.func.linearize(turned, x)
+    same((value, along(x)), (turned(x), turned(x)))
+    several = torch.stack([x, 2 * x, -x])
+    same(torch.func.vmap(along)(several), torch.stack([turned(y) for y in several]))
+    # PyTorch's older vmap, around dual numbers.
+    older = torch.autograd.functional
+    forwards = older.jacobian(turned, x, vectorize=True, strategy="forward-mode")
+    same(forwards, torch.func.jacrev(turned)(x))
+    outer = older.hessian(number, x, vectorize=True, outer_jacobian_strategy="forward-mode")
+    same(outer, torch.func.hessian(number)(x))
+    leaf = x.clone().requires_grad_()
+    assert torch.autograd.gradcheck(
+        turned, leaf, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
+    )
+
+
 # Compiled functions that are transformed inside: the transformation goes the eager way, out of the graph.
 INSIDE = {
     "func.grad": lambda call: torch.func.grad(summed(call)),

@@ -121,6 +121,7 @@ class Op:
         self.gives = get_origin(get_type_hints(now)["return"])
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
+        self.custom.register_vmap(self._mapped)
 
     def register_fake(self, fake: Callable[..., Any]) -> None:
         """What comes out for tensors without numbers."""
@@ -166,6 +167,8 @@ class Op:
         if is_transformed():
             if _is_only_functionalized():
                 return self.custom(*args)
+            if any(_is_batched(x) for x in tree_leaves(args)):  # forward mode in several directions at once
+                return self._one_by_one(args)
             call = _Call(self, args)
             return call.shaped(_Transformed.apply(call, *call.flat))
         if is_in_torch_dispatch_mode() or _C._is_tracing() or _C._is_torch_function_mode_enabled() or is_profiled():
@@ -192,6 +195,12 @@ class Op:
         return call.shaped(
             tuple(torch._add_batch_dim(torch.stack(column), 0, level) for column in zip(*results, strict=True))
         )
+
+    def _mapped(self, info: Any, in_dims: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        """For graphs of ops that vmap maps, as torch.func.linearize makes them."""
+        call = _Call(self, args)
+        results = call.mapped(info.batch_size, call.flattened(in_dims), call.flat, self.custom)
+        return call.shaped(results), call.shaped((0,) * len(results))
 
     @eager
     def _transformed(self, *args: Any) -> Any:
@@ -305,6 +314,23 @@ class _Call:
             flat.extend([one] if count is None else [None] * count if one is None else one)
         return flat
 
+    def mapped(
+        self, count: int, in_dims: Sequence[Any], flat: Sequence[Any], run: Callable[..., Any]
+    ) -> tuple[Tensor, ...]:
+        """What vmap makes of the call, with its axis in front. Call by call: an op has no axis more for those of vmap, and each of
+        them may have its own arguments. A batch of none is made of zeros, as results have their shapes."""
+
+        def element(x: Any, dim: Any, i: int) -> Any:
+            if not isinstance(dim, int):
+                return x
+            return x.select(dim, i) if count else x.new_zeros(x.movedim(dim, 0).shape[1:])
+
+        results = []
+        for i in range(max(1, count)):
+            one = [element(x, dim, i) for x, dim in zip(flat, in_dims, strict=True)]
+            results.append(self.several(run(*self.nested(one))))
+        return tuple(torch.stack(column)[:count] for column in zip(*results, strict=True))
+
     def several(self, output: Any) -> tuple[Any, ...]:
         """What the op gives, or tangents of that, as a tuple."""
         self.output = type(output)
@@ -352,20 +378,8 @@ class _Transformed(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, call, *flat):
-        """Call by call: an op has no axis more for those of vmap, and each of them may have its own arguments. A batch of none is
-        made of zeros, as results have their shapes."""
-        count = info.batch_size
-
-        def element(x: Any, dim: Any, i: int) -> Any:
-            if not isinstance(dim, int):
-                return x
-            return x.select(dim, i) if count else x.new_zeros(x.movedim(dim, 0).shape[1:])
-
-        results = []
-        for i in range(max(1, count)):
-            one = [element(x, dim, i) for x, dim in zip(flat, in_dims[1:], strict=True)]
-            results.append(call.several(call.op(*call.nested(one))))
-        return tuple(torch.stack(column)[:count] for column in zip(*results, strict=True)), (0,) * len(results[0])
+        results = call.mapped(info.batch_size, in_dims[1:], flat, call.op)
+        return results, (0,) * len(results)
 
 
 def op(name: str) -> Callable[[Callable[..., Any]], Op]:
