@@ -238,6 +238,7 @@ struct EncodingInfo {
   std::string text;
   std::vector<const RecordType*> specs;  ///< any of them is taken; none: it has no spec
   bool spec_optional = false;
+  bool needs_one = false;  ///< parameters may be left out, but not all of them
   const RecordType* settings = nullptr;
   std::vector<ParameterInfo> parameters;
   Make<float> make_f32;
@@ -258,6 +259,10 @@ struct EncodingInfo {
   std::function<Index(const Record& spec, Index length)> width =
       {};                                                ///< of the grid that `length` tokens form; null: none
   std::function<Index(const Record& spec)> tables = {};  ///< numbers that it holds beside its parameters; null: none
+
+  /// Throws ShapeError for an array that is missing or too many: where numbers come from a spec or from arrays, where a
+  /// spec says that there are some, and where one of several has to be there. given: which parameters a caller has.
+  BEARING_EXPORT void check_given(const Record& spec, const std::vector<bool>& given) const;
 
   template <class A>
   const Make<A>& make() const {

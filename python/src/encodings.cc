@@ -70,9 +70,11 @@ Encoding::Encoding(const EncodingClass& of, std::vector<GivenArgument> given, Re
       spec_(std::move(spec)),
       settings_(std::move(settings)),
       whole_numbers_(of.arrays.size()) {
+  std::vector<bool> there;
   for (std::size_t p = 0; p < infos().size(); ++p) {
     const ArrayInfo& info = infos()[p];
     nb::object& value = given_[(of.has_spec ? 1 : 0) + p].value;
+    there.push_back(!value.is_none());
     if (value.is_none()) {
       if (!info.optional) Argument{name(), info.name}.fail("given", "None");
     } else if (info.indices) {
@@ -81,6 +83,7 @@ Encoding::Encoding(const EncodingClass& of, std::vector<GivenArgument> given, Re
       value = nested(whole_numbers_[p]);
     }
   }
+  if (of.info != nullptr) of.info->check_given(spec_, there);
 }
 
 std::vector<ParameterMemory> Encoding::with_whole_numbers(std::span<const ParameterMemory> given) const {

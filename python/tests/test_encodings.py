@@ -312,11 +312,47 @@ def test_an_encoding_without_the_site_of_a_call_is_refused(rng):
         assert str(caught.value).startswith(text)
 
 
-def test_alibi_takes_slopes_from_a_spec_or_from_an_array():
-    with pytest.raises(bearing.ShapeError, match="got both"):
-        bearing.bias_matrix(bearing.AlibiBias(bearing.Alibi.published(2), np.ones(2)), heads=2, q_len=1, k_len=1)
-    with pytest.raises(bearing.ShapeError, match="got neither"):
-        bearing.bias_matrix(bearing.AlibiBias(), heads=2, q_len=1, k_len=1)
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (bearing.AlibiBias, "[AlibiBias] slopes: must be given, in a spec or as an array, got neither"),
+        (bearing.AlibiShiftedBias, "[AlibiShiftedBias] slopes: must be given, in a spec or as an array, got neither"),
+        (bearing.RetentionBias, "[RetentionBias] rates: must be given, in a spec or as an array, got neither"),
+        (
+            lambda: bearing.AlibiBias(bearing.Alibi.published(2), np.ones(2)),
+            "[AlibiBias] slopes: must be given, in a spec or as an array, got both",
+        ),
+        (
+            lambda: bearing.RetentionBias(bearing.Retention.published(2), np.ones(2)),
+            "[RetentionBias] rates: must be given, in a spec or as an array, got both",
+        ),
+        (
+            lambda: bearing.ShawTerm(bearing.Shaw(clip=2)),
+            "[ShawTerm] key, value: must be given, one of them at least, got none",
+        ),
+        (
+            lambda: bearing.BucketBias(table=np.ones((3, 2))),
+            "[BucketBias] spec, index, q_attribute, k_attribute, q_group, k_group: must be given, one of them at least, got "
+            "none",
+        ),
+        (
+            lambda: bearing.DebertaTerm(bearing.Deberta(terms="c2p")),
+            "[DebertaTerm] key: must be given, as the spec has it, got none",
+        ),
+        (
+            lambda: bearing.DebertaTerm(bearing.Deberta(terms="c2p"), np.ones((1, 4, 2)), np.ones((1, 4, 2))),
+            "[DebertaTerm] query: must be left out, as the spec has none, got an array",
+        ),
+        (
+            lambda: bearing.TemperatureRows(bearing.PositionTemperature.mistral_large4()),
+            "[TemperatureRows] scale: must be given, as the spec has it, got none",
+        ),
+    ],
+)
+def test_an_encoding_without_its_numbers_is_refused_when_it_is_made(make, text):
+    with pytest.raises(bearing.ShapeError) as caught:
+        make()
+    assert str(caught.value) == text
 
 
 def test_values_that_turn_are_refused_in_the_words_of_python():

@@ -42,22 +42,22 @@ def numbers(kind: str, spec: Any) -> dict[str, np.ndarray]:
     return found
 
 
-def ways(kind: str, spec: Any) -> list[Any]:
-    """An encoding with all of its parameters, and with those alone that must be given."""
+def ways(kind: str, spec: Any) -> list[dict[str, Any]]:
+    """The arguments of an encoding with all of its parameters, and with those alone that must be given."""
     given, all_of_them = {} if spec is None else {"spec": spec}, numbers(kind, spec)
     optional = {name for name, info in _core._traits(kind)["parameters"].items() if info["optional"]}
     first = [name for name in optional if name in ("index", "slopes")]  # one of which must be there
     sets = [all_of_them, {n: x for n, x in all_of_them.items() if n not in optional}]
     sets += [{n: x for n, x in all_of_them.items() if n not in optional or n in first}]
-    return [getattr(bearing, kind)(**given, **one) for one in sets]
+    return [given | one for one in sets]
 
 
 def served(kind: str, spec: Any, call: Any) -> list[Any]:
     """What those ways give that the encoding serves: at least one."""
     found = []
-    for encoding in ways(kind, spec):
+    for arguments in ways(kind, spec):
         try:
-            found.append(call(encoding))
+            found.append(call(getattr(bearing, kind)(**arguments)))
         except bearing.ShapeError as error:
             refused = error
     if not found:

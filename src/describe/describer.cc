@@ -44,6 +44,12 @@ void describe::add_member(RecordType& type, const char* name, const char* text, 
   type.members.push_back(std::move(info));
 }
 
+void describe::check_memory(const EncodingInfo& info, const Record& spec, std::span<const ParameterMemory> memory) {
+  std::vector<bool> given;
+  for (const ParameterMemory& one : memory) given.push_back(one.value != nullptr || !one.shape.empty());
+  info.check_given(spec, given);
+}
+
 Description& EncodingNames::add(const char* name, const char* title, const char* does) const {
   Description one{name, {}, title, does, paper, home, &info};
   one.page = home;

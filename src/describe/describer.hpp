@@ -248,6 +248,7 @@ class EncodingDescriber {
   EncodingDescriber& module(const char* name) { return info_.module = name, *this; }
   EncodingDescriber& by_index() { return info_.by_index = true, *this; }
   EncodingDescriber& by_hand() { return info_.by_hand = true, *this; }
+  EncodingDescriber& needs_one() { return info_.needs_one = true, *this; }
   EncodingDescriber& reads_content() { return info_.reads_content = true, *this; }
   /// f(const Spec&) → bool.
   template <class F>
@@ -387,8 +388,8 @@ class Describer {
       info.settings = to_.record(typeid(Settings));
       info.grouped = info.settings->member("group") != nullptr;
     }
-    if constexpr (kept_whole) info.make_f32 = maker<float, Spec, Settings, Ranks...>(make);
-    info.make_f64 = maker<double, Spec, Settings, Ranks...>(make);
+    if constexpr (kept_whole) info.make_f32 = maker<float, Spec, Settings, Ranks...>(info, make);
+    info.make_f64 = maker<double, Spec, Settings, Ranks...>(info, make);
     using E = decltype(describe::call_maker<double, Spec, Settings, Ranks...>(make, {}, {}, {}));
     info.inputs = InputTerm<E, double>, info.rows = RowTerm<E, double>;
     info.scores = ScoreTerm<E, double>, info.turns_values = ValueRowTerm<E, double>;
@@ -418,8 +419,9 @@ class Describer {
 
  private:
   template <class A, class Spec, class Settings, int... Ranks, class Make>
-  static EncodingInfo::Make<A> maker(Make make) {
-    return [make](const Record& spec, const Record& settings, std::span<const ParameterMemory> memory) {
+  static EncodingInfo::Make<A> maker(const EncodingInfo& info, Make make) {
+    return [&info, make](const Record& spec, const Record& settings, std::span<const ParameterMemory> memory) {
+      describe::check_memory(info, spec, memory);
       return describe::made_of<A>(
           new auto(describe::call_maker<A, Spec, Settings, Ranks...>(make, spec, settings, memory)));
     };

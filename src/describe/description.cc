@@ -66,6 +66,27 @@ auto named(const All& all, std::string_view name) -> decltype(&all[0]) {
 
 }  // namespace
 
+void EncodingInfo::check_given(const Record& spec, const std::vector<bool>& given) const {
+  const auto fail = [&](const std::string& arguments, const char* must) {
+    throw ShapeError(concat("[", name, "] ", arguments, ": must be ", must));
+  };
+  std::string all = spec_optional ? "spec" : "";
+  bool any = spec_optional && spec;
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    const ParameterInfo& one = parameters[p];
+    if (!one.optional) continue;
+    all += (all.empty() ? "" : ", ") + one.name;
+    any = any || given[p];
+    if (!one.wanted || one.wanted(spec) == given[p]) continue;
+    if (spec_optional) {
+      fail(one.name,
+           given[p] ? "given, in a spec or as an array, got both" : "given, in a spec or as an array, got neither");
+    }
+    fail(one.name, given[p] ? "left out, as the spec has none, got an array" : "given, as the spec has it, got none");
+  }
+  if (needs_one && !any) fail(all, "given, one of them at least, got none");
+}
+
 Value Record::get(std::string_view member) const { return member_of(type(), member).get(value_); }
 
 void Record::set(std::string_view member, const Value& value) {

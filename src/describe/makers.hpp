@@ -90,6 +90,9 @@ inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
+/// EncodingInfo::check_given() of memory.
+void check_memory(const EncodingInfo& info, const Record& spec, std::span<const ParameterMemory> memory);
+
 /// The spec as a maker takes it.
 template <class Spec>
 Spec spec_from(const Record& record) {

@@ -153,6 +153,7 @@ void describe_shaw(Describer& to) {
              .may_be_left_out()},
         make_with_spec<ShawTerm>)
       .form(Form::rows_by_index)
+      .needs_one()
       .whole_positions()
       .reads_content()
       .called("shaw", "Shaw's relative positions", "vectors per distance meet queries, and join values",

@@ -111,18 +111,10 @@ struct LearnedAlibi {
   bool operator==(const LearnedAlibi&) const = default;
 };
 
-/// Slopes come from a spec or from an array, one of them.
-void check_slopes(const char* encoding, bool spec, bool slopes) {
-  if (spec != slopes) return;
-  throw ShapeError(text::concat("[", encoding, "] slopes: must be given, in a spec or as an array, got ",
-                                spec ? "both" : "neither"));
-}
-
 struct MakeAlibi {
   template <class A>
   AlibiBias<A> operator()(const std::optional<Alibi>& alibi, const LearnedAlibi& learned,
                           const Param<A, 1>& slopes) const {
-    check_slopes("AlibiBias", alibi.has_value(), slopes.value.data != nullptr);
     if (alibi && learned.form != LearnedAlibi{}.form && learned.form != alibi->form) {
       throw ConfigError("[AlibiBias] form: must be the spec's where one is given: spec.replace(form='causal')");
     }
@@ -132,7 +124,6 @@ struct MakeAlibi {
 struct MakeShifted {
   template <class A>
   AlibiShiftedBias<A> operator()(const std::optional<Alibi>& alibi, const Param<A, 1>& slopes) const {
-    check_slopes("AlibiShiftedBias", alibi.has_value(), slopes.value.data != nullptr);
     return alibi ? AlibiShiftedBias<A>(*alibi) : AlibiShiftedBias<A>(slopes);
   }
 };

@@ -267,6 +267,7 @@ void describe_bucket_bias(Describer& to) {
          Parameter("k_group", {or_one("batch"), "k_len"}, "The group of each key.").of_indices().may_be_left_out()},
         MakeBucketBias{})
       .form(Form::grid)
+      .needs_one()
       .by_index()
       .called("bucket_bias", "buckets of token pairs", "a learned bias per bucket of a pair, as an index says")
       .also({"graphormer", "levit", "spatial_encoding"})

@@ -96,11 +96,6 @@ namespace {
 struct MakeRetention {
   template <class A>
   RetentionBias<A> operator()(const std::optional<Retention>& retention, const Param<A, 1>& rates) const {
-    const bool learned = rates.value.data != nullptr;
-    if (retention.has_value() == learned) {
-      throw ShapeError(
-          concat("[RetentionBias] rates: must be given, in a spec or as an array, got ", learned ? "both" : "neither"));
-    }
     return retention ? RetentionBias<A>(*retention) : RetentionBias<A>(rates);
   }
 };
