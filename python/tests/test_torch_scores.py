@@ -202,3 +202,44 @@ def test_torch_compile_takes_them_whole():
 def test_wrong_arguments_are_named(wrong, error, text):
     with pytest.raises(error, match=rf"\[{text}"):
         wrong(tensor(BATCH, HEADS, Q_LEN, K_LEN), *rows())
+
+
+LIE = {
+    "densely": lambda x: x[:HEADS],
+    "at every second place": lambda x: x[: 2 * HEADS : 2],
+    "in a column": lambda x: x[: 3 * HEADS].view(HEADS, 3)[:, 1],
+    "at one place for all heads": lambda x: x[:1].expand(HEADS),
+    "after others": lambda x: x[3 : 3 + HEADS],
+}
+
+
+@pytest.mark.parametrize("kind", [bearing.AlibiBias, bearing.AlibiShiftedBias])
+@pytest.mark.parametrize("name", LIE)
+def test_learned_slopes_may_lie_anywhere(name, kind):
+    numbers = torch.rand(3 * HEADS, dtype=torch.float64, requires_grad=True)
+    q, k = rows()
+    k = k.repeat_interleave(HEADS // KV_HEADS, 1)
+    m, n = torch.arange(Q_LEN, dtype=torch.float64)[:, None], torch.arange(K_LEN, dtype=torch.float64)
+    per_slope = -(n - m).abs() if kind is bearing.AlibiBias else n.expand(Q_LEN, K_LEN)
+
+    def plain(slopes):
+        scores = q @ k.transpose(2, 3) / DIM**0.5 + slopes[:, None, None] * per_slope
+        return torch.softmax(scores, -1) @ k
+
+    def ours(slopes):
+        return bt.attention(q, k, k, kind(slopes=slopes), mask="none")
+
+    def compiled(slopes):
+        call = torch.compile(lambda e: bt.attention(q, k, k, e, mask="none"), backend="aot_eager", fullgraph=True)
+        return call(bt.encoding_of(kind(slopes=slopes)))
+
+    weights = tensor(BATCH, HEADS, Q_LEN, DIM).detach()
+    expected = plain(LIE[name](numbers))
+    (wanted,) = torch.autograd.grad((expected * weights).sum(), numbers)
+    for call in (ours, compiled):
+        found = call(LIE[name](numbers))
+        (gradient,) = torch.autograd.grad((found * weights).sum(), numbers)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(gradient, wanted, rtol=1e-11, atol=1e-11)
+    alone = bt.bias_matrix(kind(slopes=LIE[name](numbers)), heads=HEADS, q_len=Q_LEN, k_len=K_LEN, dtype=torch.float64)
+    torch.testing.assert_close(alone, LIE[name](numbers)[:, None, None] * per_slope)

@@ -141,6 +141,17 @@ def test_steps_that_are_alike_share_launches(name, device, monkeypatch):
     assert len(made) == 1
 
 
+def test_slopes_are_read_where_they_lie(device):
+    """In steps that share launches, and in those that do not."""
+    q, k, v = inputs(device)
+    options = {"mask": "causal", "q_positions": LENGTH - 1}
+    numbers = torch.tensor([0.5, 9.0, 0.25, 9.0, 0.125, 9.0, 1.0, 9.0], device=device)
+    dense = numbers[::2].clone()
+    for _ in range(2):
+        for slopes in (dense, numbers[::2], numbers[:1].expand(4), numbers.view(4, 2)[:, 0], dense.flip(0)):
+            agrees(device, q, k, v, bearing.AlibiBias(slopes=slopes), **options)
+
+
 def test_steps_that_differ_share_nothing(device, monkeypatch):
     made = counted(monkeypatch)
     q, k, v = inputs(device)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "describe/describer.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -43,10 +44,7 @@ void AlibiSlopes<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(
         concat("[", function, "] Alibi.slopes: must be one for each of ", problem.heads, " heads, got ", heads()));
   }
-  if (wants_grad() && learned_.grad.shape != learned_.value.shape) {
-    throw ShapeError(concat("[", function, "] Alibi.slopes.grad: must have the shape of the slopes, ",
-                            learned_.value.shape, ", got ", learned_.grad.shape));
-  }
+  if (learned_.value.data != nullptr) check_param(function, "Alibi.slopes", learned_, {problem.heads}, "[heads]");
 }
 
 namespace {

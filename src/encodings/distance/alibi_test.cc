@@ -101,6 +101,27 @@ TEST(Alibi, BiasMatrixIsTheSameInEveryType) {
   for (std::size_t x = 0; x < f32.size(); ++x) EXPECT_EQ(bf16[x].bits, Bfloat16(f32[x]).bits);
 }
 
+TEST(Alibi, LearnedSlopesMayHaveAnyStrides) {
+  const std::vector<double> numbers{0.5, -1, 0.25, -1, 0.125, -1}, d_s(3 * 4, 1.0);
+  const double *first = numbers.data(), *last = numbers.data() + 4;
+  const auto scores = [&](View<const double, 1> slopes, View<double, 1> d_slopes) {
+    const AlibiBias<double> bias(Param<double, 1>{slopes, d_slopes});
+    std::vector<double> s(d_s.size());
+    add_scores(with(bias), {}, bhtd(s.data(), 1, 3, 2, 2));
+    add_scores_backward(with(bias), {}, bhtd<const double>(d_s.data(), 1, 3, 2, 2));
+    return s;
+  };
+  std::vector<double> d(6);
+  EXPECT_EQ(scores({first, {3}, {2}}, {d.data(), {3}, {2}}),
+            (std::vector<double>{0, -0.5, -0.5, 0, 0, -0.25, -0.25, 0, 0, -0.125, -0.125, 0}));
+  EXPECT_EQ(d, (std::vector<double>{-2, 0, -2, 0, -2, 0}));
+  EXPECT_EQ(scores({last, {3}, {-2}}, {d.data() + 4, {3}, {-2}}),
+            (std::vector<double>{0, -0.125, -0.125, 0, 0, -0.25, -0.25, 0, 0, -0.5, -0.5, 0}));
+  EXPECT_EQ(d, (std::vector<double>{-4, 0, -4, 0, -4, 0}));
+  EXPECT_EQ(scores({first, {3}, {0}}, {}),  // one for all heads
+            (std::vector<double>{0, -0.5, -0.5, 0, 0, -0.5, -0.5, 0, 0, -0.5, -0.5, 0}));
+}
+
 TEST(Alibi, WrongCallsSayWhatMustHold) {
   expect_error<RangeError>([] { Alibi::published(0); }, "[Alibi::published] heads: must be from 1 to 2^20, got 0");
   expect_error<RangeError>([] { Alibi::published(Index{1} << 40); },
@@ -114,6 +135,11 @@ TEST(Alibi, WrongCallsSayWhatMustHold) {
   std::vector<float> s(3 * 4, 7.0f);
   expect_error<ShapeError>([&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 3, 2, 2)); },
                            "[bias_matrix] Alibi.slopes: must be one for each of 3 heads, got 2");
+  const float slope = 1;
+  const AlibiBias<float> far(Param<float, 1>{{&slope, {3}, {Index{1} << 60}}});
+  expect_error<ShapeError>([&] { bias_matrix(with(far), {}, {}, dense(s.data(), 3, 2, 2)); },
+                           "[bias_matrix] Alibi.slopes: must span at most 2^60 bytes, got strides "
+                           "[1152921504606846976] for shape [3]");
   EXPECT_EQ(s, std::vector<float>(12, 7.0f));
 }
 
