@@ -198,7 +198,7 @@ nb::object object_of(const inspect::FigureKind& kind) {
 /// The spec of an encoding; none where it has none. A table of sequences is RoPE with its frequencies.
 Record spec_of(const Encoding& encoding) {
   if (encoding.record()) return encoding.record();
-  for (const auto& [name, value] : encoding.given()) {
+  for (const auto& [name, value, by_caller] : encoding.given()) {
     if (nb::isinstance<XposTables>(value)) return Record::of(nb::cast<const XposTables&>(value).xpos);
     if (!nb::isinstance<Table>(value)) continue;
     const RopeFrequencies& of = nb::cast<const Table&>(value).frequencies();
@@ -237,7 +237,7 @@ const Description& description_of_kind(const EncodingInfo& info) {
 
 /// Given cosines and sines serve no other positions.
 void take_sizes(const Encoding& encoding, Sizes& sizes) {
-  for (const auto& [name, value] : encoding.given()) {
+  for (const auto& [name, value, by_caller] : encoding.given()) {
     if (!nb::isinstance<Table>(value)) continue;
     const Table& table = nb::cast<const Table&>(value);
     if (table.given) sizes.length = table.visit([](const auto& of) { return of.length(); });

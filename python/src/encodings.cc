@@ -21,7 +21,7 @@ void check_no_truth(nb::handle array, const Argument& argument, const char* for_
 
 /// Throws TypeError for an encoding whose table is of another arithmetic.
 void check_table(const char* function, const Encoding& encoding, DataType arithmetic) {
-  for (const auto& [name, value] : encoding.given()) {
+  for (const auto& [name, value, by_caller] : encoding.given()) {
     const bool rotary = nb::isinstance<Table>(value), xpos = nb::isinstance<XposTables>(value);
     if (!rotary && !xpos) continue;
     const TableType type = rotary ? nb::cast<const Table&>(value).type() : nb::cast<const XposTables&>(value).q.type();
@@ -136,8 +136,9 @@ std::vector<ParameterMemory> Encoding::memory(const char* function, DataType ari
 std::string Encoding::repr() const {
   std::string text = std::string(name()) + "(";
   for (std::size_t i = 0; i < given_.size(); ++i) {
-    const auto& [name, value] = given_[i];
-    if (value.is_none()) continue;
+    const auto& [name, value, by_caller] = given_[i];
+    const bool is_setting = i >= (of_.has_spec ? 1 : 0) + of_.arrays.size();
+    if (value.is_none() && !is_setting) continue;
     if (text.back() != '(') text += ", ";
     const bool is_spec = of_.has_spec && i == 0;
     if (!is_spec) text += std::string(name) + "=";
@@ -158,7 +159,7 @@ nb::dict Encoding::parameters() const {
 
 nb::dict Encoding::arguments() const {
   nb::dict all;
-  for (const auto& [name, value] : given_) all[name] = value;
+  for (const auto& [name, value, by_caller] : given_) all[name] = value;
   return all;
 }
 
@@ -272,11 +273,12 @@ void make_encoding(Encoding* self, const DescribedClass& of, const nb::args& arg
     settings = of.info->settings->make();
     std::size_t next = of.names.size() - settings.type().members.size();
     for (const MemberInfo& one : settings.type().members) {
-      nb::object& value = given[next++].value;
-      if (one.required || !value.is_none()) {
-        settings.set(one.name, value_of(value, one.type, {of.name, one.name.c_str()}));
+      GivenArgument& argument = given[next++];
+      const bool none = argument.value.is_none();
+      if (one.required || !none || (argument.by_caller && one.type.optional)) {
+        settings.set(one.name, value_of(argument.value, one.type, {of.name, one.name.c_str()}));
       }
-      value = object_of(settings.get(one.name));
+      argument.value = object_of(settings.get(one.name));
     }
   }
   new (self) Encoding(of, std::move(given), std::move(spec), std::move(settings));

@@ -49,7 +49,7 @@ struct Called {
       values.emplace_back(*self);
     }
     std::optional<Array> first;  // of the arrays
-    for (const auto& [name, value] : all) {
+    for (const auto& [name, value, by_caller] : all) {
       const ArgumentInfo& asked = info.arguments[values.size()];
       const Place at{info.name.c_str(), name};
       if (value.is_none() && !asked.type.optional) {
@@ -99,14 +99,14 @@ std::vector<GivenArgument> arguments_of(const char* function, std::span<const ch
   if (args.size() > std::min(names.size(), unnamed)) {
     fail("takes (" + list + "), got " + std::to_string(args.size()) + " arguments");
   }
-  for (std::size_t i = 0; i < args.size(); ++i) all[i].value = nb::borrow(args[i]);
+  for (std::size_t i = 0; i < args.size(); ++i) all[i] = {all[i].name, nb::borrow(args[i]), true};
   for (auto [key, value] : given) {
     const auto word = nb::cast<std::string>(key);
     std::size_t i = 0;
     while (i < names.size() && word != names[i]) ++i;
     if (i == names.size()) fail("has no argument " + word + "; it takes (" + list + ")");
     if (i < args.size()) fail("got its argument " + word + " twice");
-    all[i].value = nb::borrow(value);
+    all[i] = {all[i].name, nb::borrow(value), true};
   }
   return all;
 }

@@ -17,10 +17,11 @@ namespace nb = nanobind;
 struct GivenArgument {
   const char* name;
   nb::object value;
+  bool by_caller = false;  ///< also where it is None
 };
 
-/// What a constructor or function was called with, in the order of `names`; None: not given. Those after the first
-/// `unnamed` must be given by name.
+/// What a constructor or function was called with, in the order of `names`; None where the caller gave nothing. Those
+/// after the first `unnamed` must be given by name.
 std::vector<GivenArgument> arguments_of(const char* function, std::span<const char* const> names, const nb::args& args,
                                         const nb::kwargs& given, std::size_t unnamed = SIZE_MAX);
 

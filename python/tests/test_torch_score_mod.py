@@ -75,7 +75,7 @@ class Gates(torch.nn.Module):
         self.x = torch.randn(BATCH, K_LEN, D_MODEL, dtype=torch.float64)
 
     def encoding(self) -> bt.Encoding:
-        return self.gates.encoding(self.x)._replace(form=self.gates.form.replace("{}", '{"past": 3}'))
+        return self.gates.of_gates(self.gates.log_forget(self.x), past=3)
 
 
 class Mixed(torch.nn.Module):

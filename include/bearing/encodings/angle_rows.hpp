@@ -3,6 +3,7 @@
 #include <bearing/encodings/rope.hpp>
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
+#include <optional>
 
 // Angles that the model computes from its data, one for each token, head and pair; query and key rows turn by them,
 //
@@ -28,10 +29,11 @@ struct GivenAngles {
 };
 
 /// Which angles a token and head have. Key row j of head h turns by the angles of token j and head h; query row i of
-/// head h turns by those of token past + i and head h / group.
+/// head h turns by those of token past + i and head h / group. Without `past` rows of both sides turn by the angles of
+/// the tokens that their positions name, as in a cache that is longer than what is filled.
 struct AngleUse {
-  Index group = 1;  ///< query heads for each head of angles: heads / kv_heads with grouped queries
-  Index past = 0;   ///< tokens before the first query: those of a cache
+  Index group = 1;                ///< query heads for each head of angles: heads / kv_heads with grouped queries
+  std::optional<Index> past = 0;  ///< tokens before the first query: those of a cache
   bool operator==(const AngleUse&) const = default;
 };
 
@@ -48,7 +50,8 @@ class BEARING_EXPORT AngleRows {
   AngleRows(const GivenAngles& spec, Param<A, 4> angles, const AngleUse& use = {});
 
   /// Throws ShapeError for another head_dim, and unless there are angles for each sequence, head and token: `time` is
-  /// the number of keys, and past more than that of queries.
+  /// the number of keys, and past more than that of queries. Where past is empty, `time` is free, and RangeError is
+  /// thrown for a position that names no token.
   void check(const char* function, const Problem& problem) const;
   void turn(const RowTile& tile, const A* x, A* y) const;
   /// dφ is the torque of d_y on y; d_x = R(φ)ᵀ d_y. A call keeps dφ for each sequence and head, with grouped queries
@@ -61,6 +64,8 @@ class BEARING_EXPORT AngleRows {
  private:
   Index pairs() const { return angles_.value.shape[3]; }
   Index block() const { return angles_.value.shape[2] * pairs(); }
+  Index token(const RowTile& tile, Index row) const;
+  void check_positions(const char* function, const Problem& problem) const;
   void add(Index batch, Index head, const A* d_params) const;
 
   GivenAngles spec_;

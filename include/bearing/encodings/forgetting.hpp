@@ -2,6 +2,7 @@
 
 #include <bearing/export.hpp>
 #include <bearing/term.hpp>
+#include <optional>
 #include <vector>
 
 // Forgetting attention (Lin, Nikishin, He, Courville 2025, arXiv 2503.02130), also called data-dependent ALiBi: each
@@ -14,7 +15,8 @@
 // after the query get 0, and are meant to be masked.
 //
 // It counts tokens, not positions: key j is token j, and the queries are the last tokens; `past` tokens come before the
-// first query (those of a cache, in a decode step).
+// first query (those of a cache, in a decode step). A cache may be longer than what is filled: then `past` is empty,
+// and a query is the token that its position names.
 
 namespace bearing {
 
@@ -27,11 +29,13 @@ class BEARING_EXPORT ForgettingBias {
 
   /// log_forget [batch, heads, time]: ln f of every key token. ∂b_ij/∂ln f_t = 1 for j < t ≤ i. Reads the values once,
   /// here, and keeps their running sums in double: c_i − c_j is then exact to 2^-53 of what c has grown to. Throws
-  /// ShapeError for a gradient of another shape, RangeError for a value that is not finite.
-  explicit ForgettingBias(Param<A, 3> log_forget, Index past = 0);
+  /// ShapeError for a gradient of another shape, RangeError for a value that is not finite, also of tokens that are yet
+  /// to come: 0 will do for these.
+  explicit ForgettingBias(Param<A, 3> log_forget, std::optional<Index> past = 0);
 
   /// Throws ShapeError unless log_forget is one for each sequence, head and key, as it was when its sums were taken,
-  /// and past + q_len is k_len.
+  /// and past + q_len is k_len; where past is empty, RangeError unless keys stand at 0, 1, 2, … and queries at some of
+  /// these, one after the other.
   void check(const char* function, const Problem& problem) const;
   void add_scores(const Tile<A>& tile, A* s) const;
   void add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const;
@@ -48,7 +52,8 @@ class BEARING_EXPORT ForgettingBias {
   const double* sums(const Tile<A>& tile) const;
 
   Param<A, 3> log_forget_;
-  Index past_ = 0, time_ = 0;
+  std::optional<Index> past_;
+  Index time_ = 0;
   std::vector<double> sums_;  ///< [batch, heads, time] c
 };
 

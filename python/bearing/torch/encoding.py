@@ -58,6 +58,19 @@ def _grouped(form: str, group: int) -> str:
 
 
 @constant
+def with_past(form: str, past: int | None) -> str:
+    """The form of an encoding that counts tokens, for queries after `past` others; None: at their positions' tokens."""
+    return _with_past(form, past)
+
+
+@functools.lru_cache(maxsize=256)
+def _with_past(form: str, past: int | None) -> str:
+    members = json.loads(form)
+    members["settings"]["past"] = past
+    return json.dumps(members)
+
+
+@constant
 def of_length(table: str, length: int, seq_len: int) -> str:
     """A table's text for another length of the table, and of the sequence that its frequencies serve."""
     return _of_length(table, length, seq_len)
@@ -227,16 +240,19 @@ def _of_own(encoding: _core.Encoding) -> Encoding:
 
 def _from_core(encoding: _core.Encoding) -> Encoding:
     spec, tensors, settings = None, {}, {}
+    kind = type(encoding).__name__
+    may_be_none = {name for name, *_ in traits_of(kind)["settings"]}
     for name, value in encoding.arguments.items():
         if value is None:
-            continue
-        if name == "spec":
+            if name in may_be_none:
+                settings[name] = None
+        elif name == "spec":
             spec = value
         elif isinstance(value, Tensor):
             tensors[name] = value
         elif hasattr(value, "__array__"):
             tensors[name] = torch.as_tensor(value)
-        elif traits_of(type(encoding).__name__)["parameters"].get(name, {}).get("indices"):
+        elif traits_of(kind)["parameters"].get(name, {}).get("indices"):
             tensors[name] = torch.tensor(value)
         elif isinstance(value, (bool, int, float, str)):
             settings[name] = value
@@ -248,9 +264,8 @@ def _from_core(encoding: _core.Encoding) -> Encoding:
         elif isinstance(value, _core.XposTable):
             spec, settings["length"], _ = value.__reduce__()[1]
         else:
-            kind = type(encoding).__name__
             raise TypeError(f"[{kind}] {name}: must be an array or a tensor, got {type(value).__name__}")
-    return Encoding(form_of(type(encoding).__name__, spec, tuple(tensors), **settings), tuple(tensors.values()))
+    return Encoding(form_of(kind, spec, tuple(tensors), **settings), tuple(tensors.values()))
 
 
 def _spec(members: dict[str, Any] | None) -> Any:

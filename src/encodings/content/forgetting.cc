@@ -5,13 +5,14 @@
 
 #include "describe/describer.hpp"
 #include "terms/checks.hpp"
+#include "terms/counted_tokens.hpp"
 
 namespace bearing {
 
 using text::concat;
 
 template <class A>
-ForgettingBias<A>::ForgettingBias(Param<A, 3> log_forget, Index past)
+ForgettingBias<A>::ForgettingBias(Param<A, 3> log_forget, std::optional<Index> past)
     : log_forget_(log_forget), past_(past), time_(log_forget.value.shape[2]) {
   check_param("ForgettingBias", "log_forget", log_forget, log_forget.value.shape, "[batch, heads, time]");
   sums_.reserve(static_cast<std::size_t>(log_forget.value.size()));
@@ -36,10 +37,7 @@ void ForgettingBias<A>::check(const char* function, const Problem& problem) cons
   check_present(function, "Forgetting", std::ssize(sums_) == log_forget_.value.size());
   check_param(function, "log_forget", log_forget_, {problem.batch, problem.heads, problem.k_len},
               "[batch, heads, k_len]");
-  if (past_ < 0 || past_ != problem.k_len - problem.q_len) {
-    throw ShapeError(concat("[", function, "] past: must be k_len - q_len = ", problem.k_len - problem.q_len,
-                            ", the tokens before the first query, got ", past_));
-  }
+  check_past(function, past_, problem);
   const double* c = sums_.data();
   for (Index b = 0; b < problem.batch; ++b) {
     for (Index h = 0; h < problem.heads; ++h) {
@@ -63,8 +61,9 @@ const double* ForgettingBias<A>::sums(const Tile<A>& tile) const {
 template <class A>
 void ForgettingBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   const double* c = sums(tile);
+  const Index first = first_token(past_, tile);
   for (Index i = 0; i < tile.rows; ++i) {
-    const Index token = past_ + tile.row + i, before = std::clamp<Index>(token - tile.col, 0, tile.cols);
+    const Index token = first + i, before = std::clamp<Index>(token - tile.col, 0, tile.cols);
     const double c_i = c[token];
     for (Index j = 0; j < before; ++j) s[i * tile.stride + j] += static_cast<A>(c_i - c[tile.col + j]);
   }
@@ -74,17 +73,17 @@ template <class A>
 void ForgettingBias<A>::add_score_grads(const Tile<A>& tile, const A* d_s, const TileGrads<A>& grads) const {
   if (grads.params == nullptr) return;
   // s_ij += c_i − c_j: what is kept is ∂c.
-  const Index first_token = past_ + tile.row;
+  const Index first = first_token(past_, tile);
   A* col_sum = tile.scratch;
   std::fill_n(col_sum, tile.cols, A{0});
   for (Index i = 0; i < tile.rows; ++i) {
-    const Index before = std::clamp<Index>(first_token + i - tile.col, 0, tile.cols);
+    const Index before = std::clamp<Index>(first + i - tile.col, 0, tile.cols);
     double sum = 0;
     for (Index j = 0; j < before; ++j) {
       sum += static_cast<double>(d_s[i * tile.stride + j]);
       col_sum[j] += d_s[i * tile.stride + j];
     }
-    grads.params[first_token + i] += static_cast<A>(sum);
+    grads.params[first + i] += static_cast<A>(sum);
   }
   for (Index j = 0; j < tile.cols; ++j) grads.params[tile.col + j] -= col_sum[j];
 }
@@ -122,7 +121,7 @@ template class ForgettingBias<double>;
 namespace {
 
 struct Past {
-  Index past = 0;
+  std::optional<Index> past = 0;
   bool operator==(const Past&) const = default;
 };
 
@@ -148,7 +147,7 @@ inspect::Specimen forgetting_example(const ExampleSize& size, NoSpec) {
 
 void describe_forgetting(Describer& to) {
   to.home("forgetting", {"Lin et al.", 2025, "arXiv 2503.02130"});
-  to.settings("Past", Past{}).member("past", &Past::past, "How many tokens come before the first query.");
+  to.settings("Past", Past{}).member("past", &Past::past, past_text);
   to.encoding_with<NoSpec, Past, 3>(
         "ForgettingBias",
         "Forgetting attention, or data-dependent ALiBi: a score falls by the gates of the tokens after its key.\n\n"
@@ -156,6 +155,7 @@ void describe_forgetting(Describer& to) {
         "log_forget [batch, heads, time]: ln f of every key token, f in (0, 1) computed by the model. Counts tokens, "
         "not\n"
         "positions: queries are the last of them, the first one after `past` others. Keys after the query get 0.\n\n"
+        "A cache may be longer than what is filled: with past=None a query is the token that its position names.\n\n"
         "Lin, Nikishin, He, Courville 2025, arXiv 2503.02130.",
         {Parameter("log_forget", {"batch", "heads", "k_len"}, "The logarithm of every token's gate.")
              .computed()

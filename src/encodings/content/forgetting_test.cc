@@ -90,6 +90,76 @@ TEST(Forgetting, OtherGatesThanThoseItWasMadeWithAreRefused) {
   EXPECT_EQ(s, std::vector<double>(50, 7.0));
 }
 
+TEST(Forgetting, InACacheThatIsNotFullQueriesAreTheTokensAtTheirPositions) {
+  // Two sequences that stand at different tokens of a cache of 40: each has the scores and gradients of its filled
+  // part.
+  const Index room = 40, heads = 2, q_len = 3;
+  Params whole(Params::Shapes{{2, heads, room}}, -1, 0);
+  const std::vector<Index> firsts{17, 0};
+  const ForgettingBias<double> bias(whole.param<double, 3>(0), std::nullopt);
+  std::vector<double> s(static_cast<std::size_t>(2 * heads * q_len * room)), d_s = s;
+  test::Random random(5);
+  for (double& x : d_s) x = random.uniform(-1, 1);
+  const auto view = [&](auto* data) { return bhtd(data, 2, heads, q_len, room); };
+  const Positions at = Positions::starting_at(dense(firsts.data(), 2));
+  add_scores(with(bias), {at}, view(s.data()));
+  add_scores_backward(with(bias), {at}, view(std::as_const(d_s).data()));
+  for (Index b = 0; b < 2; ++b) {
+    const Index past = firsts[static_cast<std::size_t>(b)], filled = past + q_len;
+    Params part(Params::Shapes{{1, heads, filled}}, -1, 0);
+    for (Index h = 0; h < heads; ++h) {
+      for (Index t = 0; t < filled; ++t) {
+        part.values(0)[static_cast<std::size_t>(h * filled + t)] = whole.value<3>(0)(b, h, t);
+      }
+    }
+    const ForgettingBias<double> of_part(part.param<double, 3>(0), past);
+    std::vector<double> wanted(static_cast<std::size_t>(heads * q_len * filled)), d_wanted;
+    for (Index h = 0; h < heads; ++h) {
+      for (Index i = 0; i < q_len; ++i) {
+        for (Index j = 0; j < filled; ++j) d_wanted.push_back(view(d_s.data())(b, h, i, j));
+      }
+    }
+    add_scores(with(of_part), {}, bhtd(wanted.data(), 1, heads, q_len, filled));
+    add_scores_backward(with(of_part), {}, bhtd<const double>(d_wanted.data(), 1, heads, q_len, filled));
+    for (Index h = 0; h < heads; ++h) {
+      for (Index i = 0; i < q_len; ++i) {
+        for (Index j = 0; j < room; ++j) {
+          const double here = j < filled ? wanted[static_cast<std::size_t>((h * q_len + i) * filled + j)] : 0;
+          ASSERT_EQ(view(s.data())(b, h, i, j), here) << b << ' ' << h << ' ' << i << ' ' << j;
+        }
+      }
+      for (Index t = 0; t < room; ++t) {
+        const double here = t < filled ? part.grads(0)[static_cast<std::size_t>(h * filled + t)] : 0;
+        ASSERT_EQ(whole.grads(0)[static_cast<std::size_t>((b * heads + h) * room + t)], here)
+            << b << ' ' << h << ' ' << t;
+      }
+    }
+  }
+}
+
+TEST(Forgetting, PositionsThatNameNoTokenAreRefused) {
+  Params params(Params::Shapes{{1, 1, 6}}, -1, 0);
+  const ForgettingBias<double> bias(params.param<double, 3>(0), std::nullopt);
+  std::vector<double> s(12, 7.0);
+  const auto call = [&](const Positions& q, const Positions& k) {
+    return [&s, &bias, q, k] { add_scores(with(bias), {q, k}, bhtd(s.data(), 1, 1, 2, 6)); };
+  };
+  const std::string must =
+      "[add_scores] q_positions: must rise by one from token to token and be from 0 to 5 where past "
+      "is None, got ";
+  expect_error<RangeError>(call(5, 0), must + "6 for query 1 of sequence 0");
+  expect_error<RangeError>(call(-1, 0), must + "-1 for query 0 of sequence 0");
+  const std::vector<double> real{2.5, 3.5};
+  expect_error<RangeError>(call(dense(real.data(), 2), 0), must + "2.5 for query 0 of sequence 0");
+  const std::vector<Index> apart{1, 3};
+  expect_error<RangeError>(call(dense(apart.data(), 2), 0), must + "3 for query 1 of sequence 0");
+  expect_error<RangeError>(
+      call(2, 1),
+      "[add_scores] k_positions: must be 0, 1, 2, …, as keys are tokens in their order, where past "
+      "is None, got 1 for key 0 of sequence 0");
+  EXPECT_EQ(s, std::vector<double>(12, 7.0));
+}
+
 TEST(Forgetting, WrongCallsSayWhatMustHold) {
   Params params(Params::Shapes{{1, 2, 5}, {1, 2, 4}});
   const Param<double, 3> five = params.param<double, 3>(0), four = params.param<double, 3>(1);
@@ -115,8 +185,10 @@ TEST(Forgetting, WrongCallsSayWhatMustHold) {
   const ForgettingBias<double> all(five), last(five, 3);
   expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 4, 4)); },
                            "[add_scores] log_forget: must be [batch, heads, k_len] = [1, 2, 4], got shape [1, 2, 5]");
-  expect_error<ShapeError>([&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 2, 5)); },
-                           "[add_scores] past: must be k_len - q_len = 3, the tokens before the first query, got 0");
+  expect_error<ShapeError>(
+      [&] { add_scores(with(all), {}, bhtd(s.data(), 1, 2, 2, 5)); },
+      "[add_scores] past: must be k_len - q_len = 3, the tokens before the first query, got 0; for a cache "
+      "that is longer than what is filled, past None takes tokens by their positions");
   expect_error<ShapeError>([&] { add_scores(with(last), {}, bhtd(s.data(), 1, 2, 5, 5)); },
                            "[add_scores] past: must be k_len - q_len = 0, the tokens before the first query, got 3");
   const ForgettingBias<double> far(five, std::numeric_limits<Index>::max());

@@ -6,6 +6,7 @@
 
 #include "describe/describer.hpp"
 #include "terms/checks.hpp"
+#include "terms/counted_tokens.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -49,7 +50,7 @@ A taken_off(Index dim, const A* q, const A* k, const A* left) {
 }  // namespace
 
 template <class A>
-GatedDecayTerm<A>::GatedDecayTerm(Param<A, 4> log_decay, Index past)
+GatedDecayTerm<A>::GatedDecayTerm(Param<A, 4> log_decay, std::optional<Index> past)
     : log_decay_(log_decay), past_(past), time_(log_decay.value.shape[2]), dim_(log_decay.value.shape[3]) {
   check_param("GatedDecayTerm", "log_decay", log_decay, log_decay.value.shape, "[batch, heads, time, dim]");
 }
@@ -58,10 +59,7 @@ template <class A>
 void GatedDecayTerm<A>::check(const char* function, const Problem& problem) const {
   check_param(function, "GatedDecay.log_decay", log_decay_, {problem.batch, problem.heads, problem.k_len, problem.dim},
               "[batch, heads, k_len, dim]");
-  if (past_ < 0 || past_ != problem.k_len - problem.q_len) {
-    throw ShapeError(concat("[", function, "] past: must be k_len - q_len = ", problem.k_len - problem.q_len,
-                            ", the tokens before the first query, got ", past_));
-  }
+  check_past(function, past_, problem);
   const View<const A, 4>& log = log_decay_.value;
   for (Index b = 0; b < problem.batch; ++b) {
     for (Index h = 0; h < problem.heads; ++h) {
@@ -93,7 +91,7 @@ struct GatedDecayTerm<A>::Work {
 template <class A>
 auto GatedDecayTerm<A>::work(const Tile<A>& tile) const -> Work {
   A* scratch = tile.scratch;
-  const Work w{.first = past_ + tile.row,
+  const Work w{.first = first_token(past_, tile),
                .cols = tile.cols,
                .steps = scratch,
                .gaps = scratch + tile.cols * dim_,
@@ -197,7 +195,7 @@ template class GatedDecayTerm<double>;
 namespace {
 
 struct GatedDecayPast {
-  Index past = 0;
+  std::optional<Index> past = 0;
   bool operator==(const GatedDecayPast&) const = default;
 };
 
@@ -230,8 +228,7 @@ inspect::Specimen gated_decay_example(const ExampleSize& size, NoSpec) {
 
 void describe_gated_decay(Describer& to) {
   to.home("gated_decay", {"Yang et al.", 2023, "arXiv 2312.06635"});
-  to.settings("GatedDecayPast", GatedDecayPast{})
-      .member("past", &GatedDecayPast::past, "How many tokens come before the first query.");
+  to.settings("GatedDecayPast", GatedDecayPast{}).member("past", &GatedDecayPast::past, past_text);
   to.encoding_with<NoSpec, GatedDecayPast, 4>(
         "GatedDecayTerm",
         "Gated linear attention's gates: each token says, per head and channel, what is kept of all before it.\n\n"
@@ -241,6 +238,7 @@ void describe_gated_decay(Describer& to) {
         "In linear_attention() the state decays, and a head is one of the keys'; in attention() products decay.\n"
         "Counts tokens, not positions: queries are the last of them, the first one after `past` others. Keys after\n"
         "the query get 0.\n\n"
+        "A cache may be longer than what is filled: with past=None a query is the token that its position names.\n\n"
         "Yang, Wang, Shen, Panda, Kim 2023, arXiv 2312.06635.",
         {Parameter("log_decay", {"batch", "heads", "k_len", "dim"}, "The logarithm of every token's gates.")
              .computed()

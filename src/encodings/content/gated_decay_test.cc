@@ -88,6 +88,40 @@ TEST(GatedDecay, GatesAlikeInAllChannelsAreForgettingInLinearAttention) {
     EXPECT_NEAR(all[n], one[n], 0x1p-43) << n;  // sums of at most 2^4 · 2^-49
 }
 
+TEST(GatedDecay, InACacheThatIsNotFullQueriesAreTheTokensAtTheirPositions) {
+  const Index room = 30, filled = 12, q_len = 4, past = filled - q_len, dim = 3;
+  Params whole(Params::Shapes{{1, 1, room, dim}}, -1, 0), part(Params::Shapes{{1, 1, filled, dim}}, -1, 0);
+  std::copy_n(whole.values(0).begin(), part.values(0).size(), part.values(0).begin());
+  test::Random random(5);
+  std::vector<double> x, d_s(static_cast<std::size_t>(q_len * room)), d_part, s = d_s, s_part;
+  for (Index n = 0; n < (room + q_len) * dim; ++n) x.push_back(random.uniform(-1, 1));
+  for (Index i = 0; i < q_len; ++i) {
+    for (Index j = 0; j < filled; ++j) {
+      d_part.push_back(d_s[static_cast<std::size_t>(i * room + j)] = random.uniform(-1, 1));
+    }
+  }
+  s_part.resize(d_part.size());
+  const auto run = [&](const GatedDecayTerm<double>& gates, const Positions& at, Index k_len, std::vector<double>& to,
+                       const std::vector<double>& d) {
+    ScoreInputs<double> in{at};
+    in.q = bhtd<const double>(x.data() + room * dim, 1, 1, q_len, dim);
+    in.k = bhtd<const double>(x.data(), 1, 1, k_len, dim);
+    add_scores(with(gates), in, bhtd(to.data(), 1, 1, q_len, k_len));
+    add_scores_backward(with(gates), in, bhtd<const double>(d.data(), 1, 1, q_len, k_len));
+  };
+  run(GatedDecayTerm<double>(whole.param<double, 4>(0), std::nullopt), past, room, s, d_s);
+  run(GatedDecayTerm<double>(part.param<double, 4>(0), past), {}, filled, s_part, d_part);
+  for (Index i = 0; i < q_len; ++i) {
+    for (Index j = 0; j < room; ++j) {
+      const double here = j < filled ? s_part[static_cast<std::size_t>(i * filled + j)] : 0;
+      ASSERT_DOUBLE_EQ(s[static_cast<std::size_t>(i * room + j)], here) << i << ' ' << j;
+    }
+  }
+  for (std::size_t n = 0; n < whole.grads(0).size(); ++n) {
+    ASSERT_NEAR(whole.grads(0)[n], n < part.grads(0).size() ? part.grads(0)[n] : 0, 0x1p-46) << n;
+  }
+}
+
 TEST(GatedDecay, WrongCallsSayWhatMustHold) {
   Params params(Params::Shapes{{1, 2, 5, 3}, {1, 2, 4, 3}}, -1, 0);
   const Param<double, 4> five = params.param<double, 4>(0), four = params.param<double, 4>(1);

@@ -22,7 +22,7 @@ struct Shared {
   Params params(const RowCase& c) const {
     const bool queries = c.side == Side::query;
     return Params(Params::Shapes{{batch ? 1 : c.batch, heads ? 1 : c.heads / (queries ? use.group : 1),
-                                  c.time + (queries ? use.past : 0), pairs()}},
+                                  c.time + (queries ? *use.past : 0), pairs()}},
                   -20, 20);
   }
   auto make() const {
@@ -33,7 +33,7 @@ struct Shared {
       const bool queries = s.side == Side::query;
       const View<const double, 4> angles = p.value<4>(0);
       const double* row =
-          &angles(batch ? 0 : s.b, heads ? 0 : s.h / (queries ? use.group : 1), s.i + (queries ? use.past : 0), 0);
+          &angles(batch ? 0 : s.b, heads ? 0 : s.h / (queries ? use.group : 1), s.i + (queries ? *use.past : 0), 0);
       reference::angle_row(spec, {row, {pairs()}, {1}}, x, y);
     };
   }
@@ -56,7 +56,7 @@ void expect_float_gradients(const Shared& shared, const RowCase& c) {
 
 void expect_all(const Shared& shared, Index heads) {
   for (const RowCase& c : test::row_cases(heads, shared.spec.head_dim, 1, {test::Place::shuffled})) {
-    if (c.side == Side::key && c.time < shared.use.past) continue;  // a cache is of keys that there are
+    if (c.side == Side::key && c.time < *shared.use.past) continue;  // a cache is of keys that there are
     Params params = shared.params(c);
     test::expect_reference_rows(shared.make(), params, {c}, shared.reference());
     test::expect_row_gradients(shared.make(), params, {c}, shared.reference());
@@ -81,6 +81,70 @@ TEST(AngleRows, QueriesAfterACacheAndInGroupsHaveTheAnglesOfTheirTokensAndKeyHea
   expect_all({spec, false, false, {.group = 1, .past = 5}}, 2);
   expect_all({spec, true, true, {.group = 4, .past = 1}}, 4);
   expect_all({spec, false, false, {.group = 3, .past = 2}}, 6);
+}
+
+TEST(AngleRows, InACacheThatIsNotFullRowsTurnByTheAnglesOfTheTokensAtTheirPositions) {
+  const Index room = 12, heads = 4, dim = 4, time = 3;
+  const GivenAngles spec{.head_dim = dim, .pairing = Pairing::half};
+  const std::vector<Index> positions{7, 2, 7, 0, 11, 4};  // in any order, of two sequences
+  Params params(Params::Shapes{{2, 2, room, 2}}, -20, 20);
+  const View<const double, 4> angles = params.value<4>(0);
+  for (const Side side : {Side::query, Side::key}) {
+    const Index group = side == Side::query ? 2 : 1, rows_heads = side == Side::query ? heads : 2;
+    const AngleRows<double> all(spec, params.param<double, 4>(0), {.group = 2, .past = std::nullopt});
+    Params picked(Params::Shapes{{2, rows_heads, time, 2}}, -20, 20);
+    for (Index b = 0; b < 2; ++b) {
+      for (Index h = 0; h < rows_heads; ++h) {
+        for (Index t = 0; t < time; ++t) {
+          for (Index i = 0; i < 2; ++i) {
+            picked.values(0)[static_cast<std::size_t>(((b * rows_heads + h) * time + t) * 2 + i)] =
+                angles(b, h / group, positions[static_cast<std::size_t>(b * time + t)], i);
+          }
+        }
+      }
+    }
+    const AngleRows<double> some(spec, picked.param<double, 4>(0));
+    test::Random random(7);
+    std::vector<double> x(static_cast<std::size_t>(2 * rows_heads * time * dim)), d_y = x, y = x, wanted = x, d_x = x,
+                                                                                  d_wanted = x;
+    for (double& one : x) one = random.uniform(-1, 1);
+    for (double& one : d_y) one = random.uniform(-1, 1);
+    const auto view = [&](auto& of) { return bhtd(of.data(), 2, rows_heads, time, dim); };
+    const Positions at(dense(positions.data(), 2, time));
+    turn<double>(all, side, at, view(std::as_const(x)), view(y));
+    turn<double>(some, side, {}, view(std::as_const(x)), view(wanted));
+    EXPECT_EQ(y, wanted);
+    turn_backward<double>(all, side, at, view(std::as_const(x)), view(std::as_const(d_y)), view(d_x));
+    turn_backward<double>(some, side, {}, view(std::as_const(x)), view(std::as_const(d_y)), view(d_wanted));
+    EXPECT_EQ(d_x, d_wanted);
+    std::vector<double> sums(params.grads(0).size());
+    for (std::size_t n = 0; n < picked.grads(0).size(); ++n) {
+      const auto i = static_cast<Index>(n);
+      const Index b = i / 2 / time / rows_heads, h = i / 2 / time % rows_heads / group;
+      const Index t = positions[static_cast<std::size_t>(b * time + i / 2 % time)];
+      sums[static_cast<std::size_t>(((b * 2 + h) * room + t) * 2 + i % 2)] += picked.grads(0)[n];
+    }
+    for (std::size_t n = 0; n < sums.size(); ++n) ASSERT_NEAR(params.grads(0)[n], sums[n], 0x1p-48) << n;
+    params.clear_grads();
+  }
+}
+
+TEST(AngleRows, PositionsThatNameNoTokenAreRefused) {
+  std::vector<double> a(5 * 2), x(2 * 4, 7.0);
+  const AngleRows<double> rows({.head_dim = 4, .pairing = Pairing::half}, {dense(a.data(), 1, 1, 5, 2)},
+                               {.past = std::nullopt});
+  const auto call = [&](const Positions& at) {
+    return [&rows, &x, at] {
+      turn<double>(rows, Side::query, at, bhtd<const double>(x.data(), 1, 1, 2, 4), bhtd(x.data(), 1, 1, 2, 4));
+    };
+  };
+  const std::string must =
+      "[turn] positions: must be from 0 to 4, tokens that there are angles of, where past is None, got ";
+  expect_error<RangeError>(call(4), must + "5 for token 1 of sequence 0");
+  expect_error<RangeError>(call(-1), must + "-1 for token 0 of sequence 0");
+  const std::vector<double> real{2, 3.5};
+  expect_error<RangeError>(call(dense(real.data(), 2)), must + "3.5 for token 1 of sequence 0");
+  EXPECT_EQ(x, std::vector<double>(x.size(), 7.0));
 }
 
 TEST(AngleRows, WithPositionsTimesFrequenciesIsRope) {
@@ -149,8 +213,11 @@ TEST(AngleRows, WrongCallsSayWhatMustHold) {
                            must + "2 sequences, 6 heads in groups of 2 and 1 + 5 tokens, got shape [2, 3, 5, 2]");
   expect_error<ShapeError>([&] { call(Side::key, 2, 6, 5); },
                            must + "2 sequences, 6 heads in groups of 1 and 0 + 5 tokens, got shape [2, 3, 5, 2]");
-  expect_error<ShapeError>([&] { call(Side::key, 2, 3, 4); },
-                           must + "2 sequences, 3 heads in groups of 1 and 0 + 4 tokens, got shape [2, 3, 5, 2]");
+  expect_error<ShapeError>(
+      [&] { call(Side::key, 2, 3, 4); },
+      must +
+          "2 sequences, 3 heads in groups of 1 and 0 + 4 tokens, got shape [2, 3, 5, 2]; for a cache that "
+          "is longer than what is filled, past None takes tokens by their positions");
   expect_error<ShapeError>([&] { call(Side::key, 2, 3, 5, 2); },
                            "[turn] GivenAngles.head_dim: must be the last extent of the rows, 2, got 4");
   EXPECT_EQ(x, std::vector<double>(x.size(), 7.0));

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ... import _core
 from ..base import EncodingModule
-from ..encoding import Encoding
+from ..encoding import Encoding, with_past
 
 __all__ = ["LeRope"]
 
@@ -19,7 +19,9 @@ class LeRope(EncodingModule):
 
     ``encoding(positions)`` takes the positions of the tokens, a tensor [time], [batch, time] or [axes, batch, time], or
     the number of tokens 0, 1, 2, …, and gives attention RoPE at the frequencies as they are now. A gradient goes back
-    to alpha.
+    to alpha. To decode, give the keys' positions, or how many keys a cache has room for, and ``past``: how many tokens
+    come before the first query, or None for a cache that is longer than what is filled, where rows turn by the angles of
+    the tokens that their positions name.
 
     rope: the spec whose frequencies alpha multiplies, after their scaling; its own ``log_factors`` are where alpha
         starts, 0 if it has none.
@@ -76,8 +78,8 @@ class LeRope(EncodingModule):
         # In float32 a large angle would lose what lies within a turn.
         return torch.remainder(turned, 2 * math.pi).unsqueeze(1)
 
-    def encoding(self, positions: Tensor | int) -> Encoding:
-        return Encoding(self.form, (self.angles(positions),))
+    def encoding(self, positions: Tensor | int, past: int | None = 0) -> Encoding:
+        return Encoding(with_past(self.form, past), (self.angles(positions),))
 
     def extra_repr(self) -> str:
         return repr(_core.Rope.from_dict(self._members))

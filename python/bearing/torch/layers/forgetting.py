@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..base import EncodingModule, Linear
-from ..encoding import Encoding
+from ..encoding import Encoding, with_past
 from ..score_call import Call, Term
 
 __all__ = ["Forgetting"]
@@ -21,6 +21,9 @@ class Forgetting(EncodingModule):
     ``encoding(x)`` takes the layer's input x [batch, time, d_model] and computes a gate ``f = sigmoid(w x + b)`` for
     each head. The gates' bias starts at 5, so that gates are nearly open, as in x-transformers.
 
+    To decode, keep :meth:`log_forget` of each token in a cache beside its key and value, with 0 where no token is yet,
+    and give attention ``of_gates(cache, past=None)`` with q_positions.
+
     Lin, Nikishin, He, Courville 2025, arXiv 2503.02130.
     """
 
@@ -29,16 +32,30 @@ class Forgetting(EncodingModule):
         self.gate = Linear(d_model, heads, std=None, bias_start=bias)
         self.bias = bias
 
+    def log_forget(self, x: Tensor) -> Tensor:
+        """Computes the logarithms of the gates of x [batch, time, d_model]: [batch, heads, time]."""
+        return F.logsigmoid(self.gate(x)).transpose(1, 2)
+
     def encoding(self, x: Tensor) -> Encoding:
-        return Encoding(self.form, (F.logsigmoid(self.gate(x)).transpose(1, 2),))
+        return Encoding(self.form, (self.log_forget(x),))
+
+    def of_gates(self, log_forget: Tensor, past: int | None = 0) -> Encoding:
+        """Returns the encoding of gates that :meth:`log_forget` gave.
+
+        log_forget [batch, heads, k_len]: of every key's token.
+        past: how many tokens come before the first query; None: a query is the token that its position names.
+        """
+        return Encoding(with_past(self.form, past), (log_forget,))
 
 
 def _scores(spec: None, settings: dict[str, Any], tensors: dict[str, Tensor], call: Call) -> Term:
     sums = tensors["log_forget"].cumsum(-1)
     past = settings.get("past", 0)
+    at = call.q_positions[0] if past is None else lambda b, i: i + past
 
     def term(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return torch.where(j > i + past, 0.0, sums[b, h, i + past] - sums[b, h, j])
+        token = at(b, i)
+        return torch.where(j > token, 0.0, sums[b, h, token] - sums[b, h, j])
 
     return term
 

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..base import EncodingModule
-from ..encoding import Encoding
+from ..encoding import Encoding, with_past
 
 __all__ = ["GatedDecay"]
 
@@ -17,6 +17,9 @@ class GatedDecay(EncodingModule):
     ``encoding(x)`` takes the layer's input x [batch, time, d_model] and computes the gates as the paper does, through a
     narrow layer: ``a = sigmoid(x W1 W2 + b)^(1/temperature)``. For linear attention ``heads`` are those of the keys,
     and ``head_dim`` is the dimension of the rows as they enter the product.
+
+    To decode with softmax attention, keep :meth:`log_decay` of each token in a cache beside its key and value, with 0 where
+    no token is yet, and give attention ``of_gates(cache, past=None)`` with q_positions.
 
     Yang, Wang, Shen, Panda, Kim 2023, arXiv 2312.06635.
     """
@@ -29,6 +32,18 @@ class GatedDecay(EncodingModule):
         self.down = nn.Linear(d_model, rank, bias=False)
         self.up = nn.Linear(rank, heads * head_dim)
 
-    def encoding(self, x: Tensor) -> Encoding:
+    def log_decay(self, x: Tensor) -> Tensor:
+        """Computes the logarithms of the gates of x [batch, time, d_model]: [batch, heads, time, head_dim]."""
         log = F.logsigmoid(self.up(self.down(x))) / self.temperature
-        return Encoding(self.form, (log.unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2),))
+        return log.unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2)
+
+    def encoding(self, x: Tensor) -> Encoding:
+        return Encoding(self.form, (self.log_decay(x),))
+
+    def of_gates(self, log_decay: Tensor, past: int | None = 0) -> Encoding:
+        """Returns the encoding of gates that :meth:`log_decay` gave.
+
+        log_decay [batch, heads, k_len, head_dim]: of every key's token.
+        past: how many tokens come before the first query; None: a query is the token that its position names.
+        """
+        return Encoding(with_past(self.form, past), (log_decay,))
