@@ -1,7 +1,9 @@
 #include <bearing/error.hpp>
 #include <bearing/positions.hpp>
 #include <cmath>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "tensor_checks.hpp"
 #include "text.hpp"
@@ -49,40 +51,54 @@ void check_row(const Call& call, const T* row, Index stride, Index time, Index a
 }  // namespace
 
 Memory Positions::memory() const {
-  if (kind_ == Kind::integer) return View<const Index, 3>{integer_, shape_, stride_, device_};
-  if (kind_ == Kind::real) return View<const double, 3>{real_, shape_, stride_, device_};
+  const auto of = [this]<class T>(const T* numbers) -> Memory {
+    return View<const T, 3>{numbers, shape_, stride_, device_};
+  };
+  switch (kind_) {
+    case Kind::int64:
+      return of(numbers<Index>());
+    case Kind::int32:
+      return of(numbers<std::int32_t>());
+    case Kind::real:
+      return of(numbers<double>());
+    case Kind::offset:
+      break;
+  }
   return {};
+}
+
+template <class T>
+void Positions::check_numbers(const char* function, const char* argument, Index batch, Index time) const {
+  const Call call{function, argument};
+  const bool alone = shape_[0] == 1 && batch == 1 && time == 1;  // then strides lead nowhere
+  if (!alone) check_span<T>(function, argument, shape_, stride_);
+  if (numbers_ == nullptr) throw ShapeError(call.message("must point to positions, got null"));
+  const Index sequences = stride_[1] == 0 ? 1 : batch;  // one row for all of them
+  for (Index axis = 0; axis < shape_[0]; ++axis) {
+    for (Index b = 0; b < sequences; ++b) {
+      const T* row = numbers<T>() + axis * stride_[0] + b * stride_[1];
+      if (step_ != 0) {
+        check_run(call, static_cast<Index>(*row), time, b);
+      } else if constexpr (!std::is_same_v<T, std::int32_t>) {  // whose numbers all are in range
+        check_row(call, row, stride_[2], time, axis, b);
+      }
+    }
+  }
 }
 
 void Positions::check(const char* function, const char* argument, Index axes, Index batch, Index time) const {
   const Call call{function, argument};
-  const bool counts_up = step_ != 0;
   if (kind_ != Kind::offset) {
     if (shape_[0] != 1) check_extent(call, axes == 1 ? "axis" : "axes, or 1 for all of them", axes, shape_[0]);
-    if (!every_sequence_) check_extent(call, batch == 1 ? "sequence" : "sequences", batch, shape_[1]);
-    if (!counts_up) check_extent(call, time == 1 ? "token" : "tokens", time, shape_[2]);
+    if (shape_[1] != 1) check_extent(call, batch == 1 ? "sequence" : "sequences", batch, shape_[1]);
+    if (step_ == 0) check_extent(call, time == 1 ? "token" : "tokens", time, shape_[2]);
   }
   if (batch <= 0 || time <= 0) return;
   if (kind_ == Kind::offset) return check_run(call, first_, time, 0);
   check_host(function, argument, device_);
-  const bool alone = shape_[0] == 1 && batch == 1 && time == 1;  // then strides lead nowhere
-  if (!alone) check_span<Index>(function, argument, shape_, stride_);
-  if (kind_ == Kind::integer ? integer_ == nullptr : real_ == nullptr) {
-    throw ShapeError(call.message("must point to positions, got null"));
-  }
-  const Index sequences = stride_[1] == 0 ? 1 : batch;  // one row for all of them
-  for (Index axis = 0; axis < shape_[0]; ++axis) {
-    for (Index b = 0; b < sequences; ++b) {
-      const Index row = axis * stride_[0] + b * stride_[1];
-      if (counts_up) {
-        check_run(call, integer_[row], time, b);
-      } else if (kind_ == Kind::integer) {
-        check_row(call, integer_ + row, stride_[2], time, axis, b);
-      } else {
-        check_row(call, real_ + row, stride_[2], time, axis, b);
-      }
-    }
-  }
+  if (kind_ == Kind::real) return check_numbers<double>(function, argument, batch, time);
+  if (kind_ == Kind::int32) return check_numbers<std::int32_t>(function, argument, batch, time);
+  check_numbers<Index>(function, argument, batch, time);
 }
 
 }  // namespace bearing

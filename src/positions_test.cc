@@ -62,6 +62,41 @@ TEST(Positions, OneRowServesEverySequence) {
   EXPECT_NO_THROW(at.check("rotate", "positions", 1, 26, 4));
 }
 
+// ggml and llama.cpp hold positions so.
+TEST(Positions, Of32BitsAreReadWhereTheyLie) {
+  const std::vector<std::int32_t> data{0, std::numeric_limits<std::int32_t>::min(), 1, 11,
+                                       2, std::numeric_limits<std::int32_t>::max()};
+  const Positions columns(View<const std::int32_t, 2>{data.data(), {2, 3}, {1, 2}});
+  EXPECT_TRUE(columns.integral());
+  EXPECT_EQ(columns.integer(0, 1, 0), -max_position);
+  EXPECT_EQ(columns.real(0, 1, 2), 2147483647.0);
+  EXPECT_NO_THROW(columns.check("rotate", "positions", 1, 2, 3));
+  EXPECT_EQ(columns.memory().bytes, 4);
+  EXPECT_EQ(columns.memory().data, data.data());
+  std::vector<std::int32_t> own{7, -9};
+  const Positions at(dense(own.data(), 2)), firsts = Positions::starting_at(dense(own.data(), 2));
+  EXPECT_EQ(at.integer(0, 0, 1), -9);
+  EXPECT_EQ(firsts.integer(0, 0, 4), 11);
+  EXPECT_EQ(firsts.real(0, 1, 4), -5.0);
+  EXPECT_EQ(refusal<ShapeError>(at, 1, 1, 3), "[rotate] positions: must have 3 tokens, got 2");
+  own[0] = std::numeric_limits<std::int32_t>::max();
+  EXPECT_EQ(refusal<RangeError>(firsts, 1, 2, 3),
+            "[rotate] positions: must be from -2^31 to 2^31, got 2147483647 + 2 at [axis 0, batch 0, time 2]");
+  EXPECT_EQ(refusal<ShapeError>(Positions(View<const std::int32_t, 1>{nullptr, {3}, {1}}), 1, 1, 3),
+            "[rotate] positions: must point to positions, got null");
+}
+
+TEST(Positions, ABatchOfOneServesEverySequence) {
+  const std::vector<Index> grid{0, 0, 1, 4, 5, 4};
+  for (const Positions& at : {Positions(dense(grid.data(), 2, 1, 3)),
+                              Positions(View<const Index, 3>{grid.data(), {2, 1, 3}, {3, largest, 1}})}) {
+    EXPECT_EQ(at.integer(1, 25, 1), 5);
+    EXPECT_EQ(refusal<ShapeError>(at, 2, 26, 3), "accepted");
+  }
+  EXPECT_EQ(refusal<ShapeError>(Positions(dense(grid.data(), 1, 6)), 1, 4, 6), "accepted");
+  EXPECT_EQ(Positions::starting_at(dense(grid.data() + 4, 1)).integer(0, 3, 2), 7);
+}
+
 TEST(Positions, AreReadThroughStrides) {
   // [batch 2, time 3] in the columns of a [3, 2] array, and backwards.
   const std::vector<Index> data{0, 10, 1, 11, 2, 12};

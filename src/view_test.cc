@@ -3,6 +3,7 @@
 #include <bearing/param_block.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
+#include <cstdint>
 #include <limits>
 #include <numeric>
 #include <type_traits>
@@ -48,6 +49,11 @@ TEST(View, KeepsItsDeviceWhenItIsSeenOtherwise) {
   View<Index, 1> starts = dense(firsts.data(), 2);
   starts.device = cuda;
   EXPECT_EQ(Positions::starting_at(starts).memory().device, cuda);
+  std::vector<std::int32_t> numbers(2);
+  View<std::int32_t, 1> narrow = dense(numbers.data(), 2);
+  narrow.device = cuda;
+  EXPECT_EQ(Positions(narrow).memory().device, cuda);
+  EXPECT_EQ(Positions::starting_at(narrow).memory().device, cuda);
 }
 
 TEST(View, OfDifferentDevicesShareNoMemory) {

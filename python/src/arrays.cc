@@ -232,28 +232,16 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
 template <class T>
 void PositionsArgument::place(const Elements<T>& elements) {
   const Extents &shape = memory_->shape, &stride = elements.stride;
-  const auto view = [&]<std::size_t n>(std::array<Index, n>, std::size_t first) {
+  const auto view = [&]<std::size_t n>(std::array<Index, n>) {
     View<const T, static_cast<int>(n)> out{elements.data, {}, {}};
-    std::copy_n(shape.begin() + first, n, out.shape.begin());
-    std::copy_n(stride.begin() + first, n, out.stride.begin());
+    std::copy_n(shape.begin(), n, out.shape.begin());
+    std::copy_n(stride.begin(), n, out.stride.begin());
     positions_ = Positions(out);
   };
   const std::size_t axes = shape.size();
-  if (axes == 3) return view(std::array<Index, 3>{}, 0);
-  // Those of one sequence serve the whole batch.
-  if (axes == 1 || shape[0] == 1) return view(std::array<Index, 1>{}, axes - 1);
-  view(std::array<Index, 2>{}, 0);
-}
-
-template <class T>
-Positions PositionsArgument::of_all(Index batch, const Elements<T>& elements) const {
-  const Extents &shape = memory_->shape, &stride = elements.stride;
-  return Positions(View<const T, 3>{elements.data, {shape[0], batch, shape[2]}, {stride[0], 0, stride[2]}});
-}
-
-Positions PositionsArgument::of_batch(Index batch) const {
-  if (!memory_ || memory_->shape.size() != 3 || memory_->shape[1] != 1) return positions_;
-  return positions_.integral() ? of_all(batch, whole_) : of_all(batch, real_);
+  if (axes == 1) return view(std::array<Index, 1>{});
+  if (axes == 2) return view(std::array<Index, 2>{});
+  view(std::array<Index, 3>{});
 }
 
 }  // namespace bearing::python

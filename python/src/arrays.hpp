@@ -187,16 +187,12 @@ class PositionsArgument {
   PositionsArgument(nb::handle from, const Argument& argument);
   const Positions& operator*() const { return positions_; }
   operator const Positions&() const { return positions_; }
-  /// Those of a call of so many sequences: [axes, 1, time] serve all of them.
-  Positions of_batch(Index batch) const;
   /// How many tokens an array of them has; −1: they were not given as an array.
   Index time() const { return time_; }
 
  private:
   template <class T>
   void place(const Elements<T>& elements);
-  template <class T>
-  Positions of_all(Index batch, const Elements<T>& elements) const;
 
   std::optional<Memory> memory_;
   Elements<Index> whole_;

@@ -52,10 +52,7 @@ struct LinearCall {
 
   template <class T>
   LinearAttentionInputs<T> inputs() const {
-    const View<const T, 4> queries = q.tensor<T>(time_first);
-    const Index batch = queries.shape[0];
-    return {queries, k.tensor<T>(time_first), v.tensor<T>(time_first), q_positions.of_batch(batch),
-            k_positions.of_batch(batch)};
+    return {q.tensor<T>(time_first), k.tensor<T>(time_first), v.tensor<T>(time_first), *q_positions, *k_positions};
   }
 
   const char* function;

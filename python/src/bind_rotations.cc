@@ -68,9 +68,9 @@ void turn_in_place(nb::handle given, nb::handle x, nb::handle positions, nb::han
     const View<T, 4> view = array.written_tensor<T>(time_first);
     const Unlocked released;
     if constexpr (way == Way::forward)
-      rotate(rows, view, at.of_batch(view.shape[0]), on);
+      rotate(rows, view, *at, on);
     else
-      rotate_backward(rows, view, at.of_batch(view.shape[0]), on);
+      rotate_backward(rows, view, *at, on);
   });
 }
 
@@ -90,11 +90,10 @@ void turn_both(nb::handle given, nb::handle q, nb::handle k, nb::handle position
     const auto& rows = table.of<Compute<T>>(qs.argument(), name_of(qs.type()));
     const View<T, 4> q_view = qs.written_tensor<T>(time_first), k_view = ks.written_tensor<T>(time_first);
     const Unlocked released;
-    const Positions q_positions = at.of_batch(q_view.shape[0]);
-    if (!k_positions) return rotate(rows, q_view, k_view, q_positions, on);
+    if (!k_positions) return rotate(rows, q_view, k_view, *at, on);
     // Python calls q's positions `positions`.
     errors_as("[rotate] positions", "[rotate] q_positions",
-              [&] { rotate(rows, q_view, q_positions, k_view, k_positions->of_batch(k_view.shape[0]), on); });
+              [&] { rotate(rows, q_view, *at, k_view, **k_positions, on); });
   });
 }
 
@@ -139,9 +138,9 @@ nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::h
     {
       const Unlocked released;
       if constexpr (way == Way::forward)
-        errors_as("[rotate_to] x", "[rotate_to] in", [&] { rotate_to(rows, in, out, at.of_batch(in.shape[0]), on); });
+        errors_as("[rotate_to] x", "[rotate_to] in", [&] { rotate_to(rows, in, out, *at, on); });
       else
-        rotate_backward_to(rows, in, out, at.of_batch(in.shape[0]), on);
+        rotate_backward_to(rows, in, out, *at, on);
     }
     return swapped ? nb::object(made.object.attr("swapaxes")(n - 3, n - 2)) : made.object;
   });
@@ -173,7 +172,7 @@ void rebase_keys(nb::handle old_positions, nb::handle new_positions, nb::handle 
   with_type(keys.type(), [&]<class T>() {
     const View<T, 4> view = keys.written_tensor<T>(time_first);
     const Unlocked released;
-    f(view, from.of_batch(view.shape[0]), to.of_batch(view.shape[0]), on);
+    f(view, *from, *to, on);
   });
 }
 
@@ -198,7 +197,7 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
                                   &d_factor,
                                   {d_log_factors.data(), {of.pairs()}, {1}}};
     const Unlocked released;
-    rotate_parameter_gradients<T>(of, out, d_out, at.of_batch(out.shape[0]), gradients, on);
+    rotate_parameter_gradients<T>(of, out, d_out, *at, gradients, on);
   });
   nb::dict all;
   all["inv_freq"] = numpy_array(d_inv_freq, {of.pairs()});

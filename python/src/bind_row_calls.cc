@@ -55,7 +55,7 @@ nb::object inputs(nb::handle encoding, nb::handle at, nb::handle time, nb::handl
     {
       const Unlocked released;
       const View<T, 3> view = view_of<T, 3>(rows, {batch, length, input.dim});
-      errors_as("[inputs]", "[fill]", [&] { bearing::fill<T>(input, positions.of_batch(view.shape[0]), view, on); });
+      errors_as("[inputs]", "[fill]", [&] { bearing::fill<T>(input, *positions, view, on); });
     }
     return rows.object;
   });
@@ -71,7 +71,7 @@ void fill_rows(nb::handle encoding, nb::handle at, nb::handle rows, Index thread
     const auto& input = input_of(function, one);
     const View<T, 3> view = written_sequences<T>(to);
     const Unlocked released;
-    bearing::fill<T>(input, positions.of_batch(view.shape[0]), view, on);
+    bearing::fill<T>(input, *positions, view, on);
   });
 }
 
@@ -118,7 +118,7 @@ nb::object add(nb::handle encoding, nb::handle x, nb::handle at, nb::handle out,
     {
       const Unlocked released;
       if (view.data != in.data || view.stride != in.stride) copy(in, view);
-      bearing::add<T>(input, positions.of_batch(view.shape[0]), view, on);
+      bearing::add<T>(input, *positions, view, on);
     }
     return object;
   });
@@ -135,7 +135,7 @@ nb::object add_backward(nb::handle encoding, nb::handle d_x, nb::handle at, Inde
     const View<const A, 3> view = sequences<A>(from);
     {
       const Unlocked released;
-      bearing::add_backward<A>(input, positions.of_batch(view.shape[0]), view, on);
+      bearing::add_backward<A>(input, *positions, view, on);
     }
     return one.gradient_arrays();
   });
@@ -170,7 +170,7 @@ nb::object turn(nb::handle encoding, nb::handle x, nb::handle at, nb::handle sid
     }
     {
       const Unlocked released;
-      bearing::turn<T>(rows, which, positions.of_batch(in.shape[0]), in, view, on);
+      bearing::turn<T>(rows, which, *positions, in, view, on);
     }
     return object;
   });
@@ -192,7 +192,7 @@ nb::object turn_backward(nb::handle encoding, nb::handle x, nb::handle d_y, nb::
     const NewTensor<A> d_x(from, time_first, in.shape[2], in.shape[3]);
     {
       const Unlocked released;
-      bearing::turn_backward<A>(rows, which, positions.of_batch(in.shape[0]), in, d_out, d_x.tensor(), on);
+      bearing::turn_backward<A>(rows, which, *positions, in, d_out, d_x.tensor(), on);
     }
     return nb::make_tuple(d_x.object(), one.gradient_arrays());
   });

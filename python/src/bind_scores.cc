@@ -63,8 +63,7 @@ void to_scores(nb::handle encodings, nb::handle scores, nb::handle q_at, nb::han
   with_arithmetic(to, [&]<class A>() {
     const MadeList<A> list(function, encodings, Wanted::values);
     const View<A, 4> view = to.written_tensor<A>(false);
-    const auto in =
-        both.inputs<A>(q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]), scale, time_first);
+    const auto in = both.inputs<A>(*q_positions, *k_positions, scale, time_first);
     const Unlocked released;
     bearing::add_scores<A>(list.terms, in, view, on);
   });
@@ -81,8 +80,7 @@ nb::object scores_backward(nb::handle encodings, nb::handle d_scores, nb::handle
   return with_arithmetic(from, [&]<class A>() -> nb::object {
     const MadeList<A> list(function, encodings, Wanted::gradients);
     const View<const A, 4> view = from.tensor<A>(false);
-    const auto in =
-        both.inputs<A>(q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]), scale, time_first);
+    const auto in = both.inputs<A>(*q_positions, *k_positions, scale, time_first);
     QueryKeyGrads<A> grads;
     nb::object d_q = nb::none(), d_k = nb::none();
     const auto add = [&](const std::optional<Array>& of, View<A, 4>& view, nb::object& object) {
@@ -114,10 +112,8 @@ void to_values(nb::handle encodings, nb::handle p, nb::handle out, nb::handle q_
     const View<const A, 4> weights = from.tensor<A>(false);
     const View<A, 4> view = to.written_tensor<A>(time_first);
     const Unlocked released;
-    errors_as("[add_values] encodings", "[add_values] terms", [&] {
-      bearing::add_values<A>(list.terms, q_positions.of_batch(view.shape[0]), k_positions.of_batch(view.shape[0]),
-                             weights, view, on);
-    });
+    errors_as("[add_values] encodings", "[add_values] terms",
+              [&] { bearing::add_values<A>(list.terms, *q_positions, *k_positions, weights, view, on); });
   });
 }
 
@@ -136,8 +132,7 @@ nb::object values_backward(nb::handle encodings, nb::handle p, nb::handle d_out,
       const View<const A, 4> in = weights.tensor<A>(false), d = from.tensor<A>(time_first);
       const Unlocked released;
       errors_as("[add_values_backward] encodings", "[add_values_backward] terms", [&] {
-        bearing::add_values_backward<A>(list.terms, q_positions.of_batch(in.shape[0]),
-                                        k_positions.of_batch(in.shape[0]), in, d, d_p.tensor(), on);
+        bearing::add_values_backward<A>(list.terms, *q_positions, *k_positions, in, d, d_p.tensor(), on);
       });
     }
     return nb::make_tuple(d_p.object(), list.gradient_arrays());

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
+#include <cstdint>
 
 #include "support/attention_encodings.hpp"
 #include "support/own_terms.hpp"
@@ -148,6 +149,32 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
   double most = 0;
   for (std::size_t x = 0; x < a.size(); ++x) most = std::max(most, std::abs(a[x] - b[x]));
   return most;
+}
+
+// Whole numbers of 64 and of 32 bits, and those of one sequence for all.
+TEST(AttentionEncodings, PositionsMayBeStatedInManyWays) {
+  const AttentionCase c{.batch = 2, .q_len = 40, .k_len = 40};
+  const AttentionData<double> data(c);
+  std::vector<Index> wide(80);
+  for (Index t = 0; t < 80; ++t) wide[static_cast<std::size_t>(t)] = (t % 40 * 27 + 5) % 40;
+  const std::vector<std::int32_t> narrow(wide.begin(), wide.end());
+  const Alibi alibi{{0.5, 0.25}};
+  const AlibiBias<double> bias(alibi);
+  const RopeTable<double> table(Rope{.head_dim = 8, .pairing = Pairing::half}, 40);
+  const RotaryRows<double> rope(table);
+  const auto attended = [&](const Positions& at) {
+    AttentionInputs<double> in = data.inputs();
+    in.q_positions = in.k_positions = at;
+    std::vector<double> out(static_cast<std::size_t>(in.q.size()));
+    attention<double>(in, bhtd(out.data(), c.batch, c.heads, c.q_len, c.dim), {}, with(rope, bias),
+                      {.mask = Mask::causal, .window = {.before = 9}});
+    return out;
+  };
+  const std::vector<double> wanted = attended(dense(wide.data(), 2, 40));
+  EXPECT_EQ(attended(dense(wide.data(), 1, 1, 40)), wanted);
+  EXPECT_EQ(attended(dense(narrow.data(), 2, 40)), wanted);
+  EXPECT_EQ(attended(dense(narrow.data(), 1, 40)), wanted);
+  EXPECT_EQ(attended(dense(narrow.data(), 40)), wanted);
 }
 
 TEST(AttentionEncodings, WithoutOneTokensMayBeShuffledAndWithOneNot) {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/reference.hpp>
+#include <cstdint>
+#include <vector>
 
 #include "support/rotation.hpp"
 #include "support/targets.hpp"
@@ -282,13 +284,19 @@ TEST(Rotate, PositionsMayBeStatedInManyWays) {
   for (Index b = 0; b < 2; ++b) {
     for (Index t = 0; t < 9; ++t) both.push_back(45 + t), real.push_back(static_cast<double>(45 + t));
   }
+  const std::vector<std::int32_t> narrow(both.begin(), both.end()), narrow_firsts = {45, 45};
   const std::vector<Index> firsts = {45, 45};
   const auto wanted = rotated(Positions(45));
   EXPECT_EQ(rotated(dense(both.data(), 9)), wanted);
   EXPECT_EQ(rotated(dense(both.data(), 2, 9)), wanted);
   EXPECT_EQ(rotated(dense(both.data(), 1, 2, 9)), wanted);
+  EXPECT_EQ(rotated(dense(both.data(), 1, 9)), wanted);
+  EXPECT_EQ(rotated(dense(both.data(), 1, 1, 9)), wanted);
+  EXPECT_EQ(rotated(dense(narrow.data(), 9)), wanted);
+  EXPECT_EQ(rotated(dense(narrow.data(), 2, 9)), wanted);
   EXPECT_EQ(rotated(dense(real.data(), 9)), wanted);
   EXPECT_EQ(rotated(Positions::starting_at(dense(firsts.data(), 2))), wanted);
+  EXPECT_EQ(rotated(Positions::starting_at(dense(narrow_firsts.data(), 2))), wanted);
   EXPECT_EQ(rotated(View<const Index, 2>{both.data(), {2, 9}, {0, 1}}), wanted);
   std::vector<Index> backwards(both.rbegin(), both.rend());
   EXPECT_EQ(rotated(View<const Index, 1>{backwards.data() + 17, {9}, {-1}}), wanted);
