@@ -14,10 +14,9 @@ inline Mask mask_of(const char* function, nb::handle given, const std::string& a
                                     "None");
   }
   if (!nb::hasattr(given, "shape")) return enum_of<Mask>(given, {function, "mask"});
-  std::string choices;
-  for (const auto& word : Words<Mask>::words) choices += std::string(choices.empty() ? "'" : ", '") + word.text + "'";
-  const std::string text = std::string("[") + function + "] mask: must be one of " + choices + arrays + ", got " +
-                           class_of(given) + " of shape " + text_of(nb::list(nb::object(given.attr("shape"))));
+  const std::string text = std::string("[") + function + "] mask: must be one of " + words_text<Mask>() + arrays +
+                           ", got " + class_of(given) + " of shape " +
+                           text_of(nb::list(nb::object(given.attr("shape"))));
   throw nb::value_error(text.c_str());
 }
 

@@ -40,6 +40,14 @@ const char* word_of(E value) {
   return "?";
 }
 
+/// "'half', 'interleaved'": all words, as Python writes them.
+template <Worded E>
+std::string words_text() {
+  std::string all;
+  for (const auto& word : Words<E>::words) all += std::string(all.empty() ? "'" : ", '") + word.text + "'";
+  return all;
+}
+
 /// "a spec's name, its member": where a value came from, for errors.
 struct Place {
   const char* owner;
@@ -54,15 +62,13 @@ struct Place {
 
 template <Worded E>
 E enum_of(nb::handle from, const Place& at) {
-  std::string choices;
   std::string given;
   const bool is_text = nb::try_cast(from, given);
   for (const auto& word : Words<E>::words) {
     if (is_text && given == word.text) return word.value;
-    choices += std::string(choices.empty() ? "'" : ", '") + word.text + "'";
   }
-  const std::string text = std::string("[") + at.owner + "] " + at.member + ": must be one of " + choices + ", got " +
-                           nb::cast<std::string>(nb::repr(from));
+  const std::string text = std::string("[") + at.owner + "] " + at.member + ": must be one of " + words_text<E>() +
+                           ", got " + nb::cast<std::string>(nb::repr(from));
   throw nb::value_error(text.c_str());
 }
 
@@ -93,11 +99,7 @@ template <Worded E>
 struct Member<E> {
   static nb::object to(E value) { return nb::str(word_of(value)); }
   static E from(nb::handle value, const Place& at) { return enum_of<E>(value, at); }
-  static std::string name() {
-    std::string all = "Literal[";
-    for (const auto& word : Words<E>::words) all += std::string(all.back() == '[' ? "'" : ", '") + word.text + "'";
-    return all + "]";
-  }
+  static std::string name() { return "Literal[" + words_text<E>() + "]"; }
 };
 
 /// Throws TypeError for an array that cannot be read as it is: memory.hpp.
