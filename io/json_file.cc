@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "posix.hpp"
+#include "utf8.hpp"
 
 namespace bearing::json {
 namespace {
@@ -94,23 +95,6 @@ std::string printable(std::string_view text) {
 }
 
 }  // namespace
-
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
-  const auto continues = [&](std::size_t i) { return (byte(i) & 0xC0u) == 0x80u; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80) return 1;
-  if (first >= 0xC2 && first <= 0xDF) return continues(1) ? 2 : 0;
-  if (first >= 0xE0 && first <= 0xEF) {
-    const bool shortest_and_no_surrogate = (first != 0xE0 || second >= 0xA0) && (first != 0xED || second <= 0x9F);
-    return continues(1) && continues(2) && shortest_and_no_surrogate ? 3 : 0;
-  }
-  if (first >= 0xF0 && first <= 0xF4) {
-    const bool shortest_and_in_range = (first != 0xF0 || second >= 0x90) && (first != 0xF4 || second <= 0x8F);
-    return continues(1) && continues(2) && continues(3) && shortest_and_in_range ? 4 : 0;
-  }
-  return 0;
-}
 
 std::string quoted(std::string_view text) {
   if (text.size() <= longest_quote) return '"' + printable(text) + '"';
@@ -199,7 +183,7 @@ Document::Document(const std::string& text, Notes& notes, const Limits& limits) 
 
   // RapidJSON's own check of the encoding reads past the end of a text that stops within a character.
   for (std::size_t at = begin; at < text.size();) {
-    const std::size_t length = utf8_length(std::string_view(text).substr(at));
+    const std::size_t length = utf8::first_character(std::string_view(text).substr(at)).bytes;
     if (length == 0) fail_at(notes, text, at, "must be UTF-8, got something else");
     at += length;
   }

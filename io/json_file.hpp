@@ -64,9 +64,6 @@ class Document {
   rapidjson::Document document_;
 };
 
-/// The length of the UTF-8 character that text begins with; 0 if it begins with none (Unicode 15, table 3-7).
-std::size_t utf8_length(std::string_view text);
-
 /// In quotes, without control characters, cut after 40 bytes.
 std::string quoted(std::string_view text);
 

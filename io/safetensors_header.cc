@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "json_file.hpp"
+#include "utf8.hpp"
 
 namespace bearing {
 namespace {
@@ -249,7 +250,7 @@ void check_text(std::string_view text, const std::string& file) {
   bool inside = false, escaped = false;
   std::size_t opened = 0;
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = json::utf8_length(text.substr(at, 4));
+    const std::size_t length = utf8::first_character(text.substr(at, 4)).bytes;
     if (length == 0) fail_at(file, preamble + at, "the header must be UTF-8, got something else");
     const char c = text[at];
     if (c == '\0') fail_at(file, preamble + at, "the header must be JSON text, got a NUL byte");
@@ -361,7 +362,8 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   if (text.empty() || text[0] != '{') {
     const std::string got =
         text.empty() ? "nothing" : json::quoted(text.substr(0, std::min<std::size_t>(text.size(), 16)));
-    fail_at(file, preamble, "the header must begin with '{', got " + (json::utf8_length(text) == 0 ? "no text" : got));
+    fail_at(file, preamble,
+            "the header must begin with '{', got " + (utf8::first_character(text).bytes == 0 ? "no text" : got));
   }
   check_text(text, file);
   Builder builder;

@@ -7,6 +7,7 @@
 
 #include "json_file.hpp"
 #include "safetensors_header.hpp"
+#include "utf8.hpp"
 
 namespace bearing {
 namespace {
@@ -17,7 +18,7 @@ using safetensors::Entry;
 
 void check_text(std::string_view text, const char* what) {
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = json::utf8_length(text.substr(at));
+    const std::size_t length = utf8::first_character(text.substr(at)).bytes;
     if (length == 0) fail(std::string(what) + ": must be UTF-8, got " + json::quoted(text.substr(0, at)) + " and more");
     at += length;
   }

@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "utf8.hpp"
+#include "json_text.hpp"
 
 namespace bearing::tool {
 void JsonWriter::separate() {
@@ -54,22 +53,6 @@ void JsonWriter::value(double number) {
 
 void JsonWriter::value(Index number) { raw(fmt::format("{}", number)); }
 
-void JsonWriter::value(std::string_view text) {
-  std::string quoted = "\"";
-  while (!text.empty()) {
-    const Character c = first_character(text);
-    if (c.bytes == 0) {
-      quoted += "\\ufffd";  // a file name need not be UTF-8, JSON must be
-    } else if (c.code == '"' || c.code == '\\') {
-      quoted += {'\\', text[0]};
-    } else if (is_control(c.code)) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(c.code));
-    } else {
-      quoted += text.substr(0, c.bytes);
-    }
-    text.remove_prefix(std::max<std::size_t>(c.bytes, 1));
-  }
-  raw(quoted + '"');
-}
+void JsonWriter::value(std::string_view text) { raw(json_text(text)); }
 
 }  // namespace bearing::tool

@@ -193,7 +193,7 @@ std::vector<int> dashes_of(const Series& series) {
 std::size_t first_part(std::string_view word, double most, const std::function<double(std::string_view)>& width) {
   std::size_t fits = 0, breaks = 0;
   for (std::size_t at = 0; at < word.size();) {
-    const std::size_t next = at + std::max<std::size_t>(first_character(word.substr(at)).bytes, 1);
+    const std::size_t next = at + std::max<std::size_t>(utf8::first_character(word.substr(at)).bytes, 1);
     if (at > 0 && width(word.substr(0, next)) > most) break;
     if (std::string_view(",:;=/-_").find(word[at]) != std::string_view::npos) breaks = next;
     fits = next, at = next;

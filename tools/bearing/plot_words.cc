@@ -28,7 +28,7 @@ double width_of(const std::string& text, Size size) {
   // After DejaVu Sans, which is wider than most.
   double ems = 0;
   for (std::string_view left = text; !left.empty();) {
-    const Character c = first_character(left);
+    const utf8::Character c = utf8::first_character(left);
     const char letter = c.code < 0x80 ? static_cast<char>(c.code) : '\0';
     left.remove_prefix(std::max<std::size_t>(c.bytes, 1));
     if (c.code >= 0x1100) {

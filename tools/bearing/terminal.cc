@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "controls.hpp"
 #include "signals.hpp"
 #include "utf8.hpp"
 
@@ -93,7 +94,7 @@ void note(std::string_view text) { note_line(fmt::format("bearing: {}", text)); 
 std::string printable(std::string_view text) {
   std::string out;
   while (!text.empty()) {
-    const Character c = first_character(text);
+    const utf8::Character c = utf8::first_character(text);
     const std::size_t bytes = std::max<std::size_t>(c.bytes, 1);
     if (c.bytes == 0 || c.code == 0x7F || c.code < 0x20) {
       out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));

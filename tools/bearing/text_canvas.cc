@@ -82,7 +82,7 @@ std::string shown_text(std::string_view text, const TextStyle& style) {
   if (style.unicode) return std::string(text);
   std::string out;
   while (!text.empty()) {
-    const Character c = first_character(text);
+    const utf8::Character c = utf8::first_character(text);
     if (c.code < 0x80) {
       out += text[0];
     } else {
@@ -108,7 +108,7 @@ void TextCanvas::text(int column, int row, std::string_view words, std::optional
   const std::string shown = shown_text(words, style_);
   std::string_view left = shown;
   while (!left.empty()) {
-    const std::size_t bytes = std::max<std::size_t>(first_character(left).bytes, 1);
+    const std::size_t bytes = std::max<std::size_t>(utf8::first_character(left).bytes, 1);
     if (inside(column, row)) {
       Cell& cell = at(column, row);
       cell.letter = left.substr(0, bytes), cell.colour = colour, cell.bold = bold;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "json_text.hpp"
+
 namespace bearing::explorer {
 
 void PageJson::separate() {
@@ -44,24 +46,7 @@ void PageJson::value(Index number) {
   raw({digits, static_cast<std::size_t>(std::to_chars(digits, digits + sizeof digits, number).ptr - digits)});
 }
 
-void PageJson::value(std::string_view text) {
-  constexpr const char* hex = "0123456789abcdef";
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (code < 0x20) {
-      quoted += "\\u00";
-      quoted += hex[code >> 4];
-      quoted += hex[code & 15];
-    } else {
-      quoted += c;
-    }
-  }
-  raw(quoted + '"');
-}
+void PageJson::value(std::string_view text) { raw(tool::json_text(text)); }
 
 void PageJson::list(std::string_view name, const std::vector<double>& numbers) {
   key(name);

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
-namespace bearing::tool {
+namespace bearing::utf8 {
 
-/// A character of UTF-8: its code, and how many bytes it takes. 0 bytes: the text does not begin with one.
+/// A character of UTF-8 (Unicode 15, table 3-7): its code, and how many bytes it takes. 0 bytes: the text does not
+/// begin with one.
 struct Character {
   char32_t code = 0;
   std::size_t bytes = 0;
@@ -28,11 +30,4 @@ inline Character first_character(std::string_view text) {
   return {};
 }
 
-/// Whether a terminal would obey the character in place of showing it: C0 and C1 controls, line and paragraph
-/// separators, and the marks that turn the direction of writing.
-constexpr bool is_control(char32_t code) {
-  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E || code == 0x200F ||
-         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-}
-
-}  // namespace bearing::tool
+}  // namespace bearing::utf8
