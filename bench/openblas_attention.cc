@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "denormals.hpp"
+#include "simd/denormals.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "openblas_attention.cc"
@@ -91,7 +91,7 @@ float* room(Index n) {
 }
 
 void one_block(OpenBlas::Sgemm sgemm, const Problem& p, Index head, Index first) {
-  const FlushDenormals flushed;
+  const simd::FlushDenormals flushed;
   const Index dim = p.in.q.shape[3], k_len = p.in.k.shape[2];
   const Index rows = std::min(p.rows, p.in.q.shape[2] - first);
   const Index cols = p.causal ? std::min(k_len, first + rows) : k_len;

@@ -32,7 +32,7 @@ void start(const std::string& interpreter) {
 }
 
 PyObject* module(const char* name) {
-  const FlushDenormals flushed;
+  const simd::FlushDenormals flushed;
   return checked(PyImport_ImportModule(name)).release();  // kept for good, as Python itself keeps it
 }
 
@@ -48,7 +48,7 @@ Object memory(const void* data, std::size_t bytes) {
 std::function<void()> call_each_time(Object step) {
   const std::shared_ptr<PyObject> shared(step.release(), Release{});
   return [shared] {
-    const FlushDenormals flushed;
+    const simd::FlushDenormals flushed;
     checked(PyObject_CallNoArgs(shared.get()));
   };
 }

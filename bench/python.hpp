@@ -7,9 +7,11 @@
 #include <string>
 
 #include "buffers.hpp"
-#include "denormals.hpp"
+#include "simd/denormals.hpp"
 
-// Python in this process, for the peers that are called from it. Denormals are flushed in all of its calls.
+// Python in this process, for the peers that are called from it. Denormals are flushed in all of its
+// calls: peers have settings for it and lose several times without. We run in the environment that a program starts
+// with.
 
 namespace bearing::bench::python {
 
@@ -34,7 +36,7 @@ Object memory(const void* data, std::size_t bytes);
 /// module.function(arguments), which PyObject_CallMethod's format describes.
 template <class... Arguments>
 Object call(const char* module_name, const char* function, const char* format, Arguments... arguments) {
-  const FlushDenormals flushed;
+  const simd::FlushDenormals flushed;
   return checked(PyObject_CallMethod(module(module_name), function, format, arguments...));
 }
 
