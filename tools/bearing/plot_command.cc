@@ -135,9 +135,9 @@ std::string why_not(const std::string& kind, const Subject& one, const FigureOpt
   return "";
 }
 
-/// What a text says: all that have something of the kind to show, if a model says several. Notes name the others.
-std::vector<Subject> shown_of(const std::string& kind, const std::string& text, const FigureOptions& options) {
-  std::vector<Subject> all = subjects_of("plot", text), shown;
+/// Of what a text says, those that have something of the kind to show, if a model says several. Notes name the others.
+std::vector<Subject> shown_of(const std::string& kind, const std::vector<Subject>& all, const FigureOptions& options) {
+  std::vector<Subject> shown;
   std::vector<std::string> notes;
   for (const Subject& one : all) {
     const std::string why = all.size() > 1 ? why_not(kind, one, options) : "";
@@ -149,18 +149,23 @@ std::vector<Subject> shown_of(const std::string& kind, const std::string& text, 
   return shown;
 }
 
+std::vector<Subject> joined(const std::vector<std::vector<Subject>>& lists) {
+  std::vector<Subject> all;
+  for (const std::vector<Subject>& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
 /// All subjects in one picture; where one of a model's has nothing to show, the others.
 Figure drawn(const std::string& kind, const std::vector<std::string>& encodings, const FigureOptions& options) {
-  std::vector<Subject> said, shown;
-  for (const std::string& text : encodings) {
-    for (Subject& subject : subjects_of("plot", text)) said.push_back(std::move(subject));
-  }
+  std::vector<std::vector<Subject>> lists;  // of each text
+  for (const std::string& text : encodings) lists.push_back(subjects_of("plot", text));
+  const std::vector<Subject> said = joined(lists);
+  std::vector<Subject> shown;
   try {
     return subjects_figure(kind, said, options);
   } catch (const std::logic_error&) {
-    for (const std::string& text : encodings) {
-      for (Subject& subject : shown_of(kind, text, options)) shown.push_back(std::move(subject));
-    }
+    for (std::vector<Subject>& list : lists) list = shown_of(kind, list, options);
+    shown = joined(lists);
     if (shown.size() == said.size()) throw;
   }
   return subjects_figure(kind, shown, options);
