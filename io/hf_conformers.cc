@@ -56,7 +56,10 @@ void limit_to_chunks(const Object& file, std::vector<Layer>& layers) {
   if (file.mentions("speech_encoder_chunk_size") && !file.has("speech_encoder_chunk_size")) return;
   const Index chunk = file.integer("speech_encoder_chunk_size", 1, most_positions).value_or(20'000);
   const Index before = file.integer("speech_encoder_left_chunk_num", -1, most_positions).value_or(128);
-  for (Layer& layer : layers) layer.type = "chunked_attention", layer.window = chunk;
+  for (Layer& layer : layers) {
+    layer.type = "chunked_attention", layer.window = chunk, layer.window_after = chunk - 1;
+    layer.chunks_before = before;
+  }
   file.warn("speech_encoder_left_chunk_num",
             "a frame also sees " + (before < 0 ? "all" : "the " + std::to_string(before)) + " chunks before its own",
             json::Weight::slight);

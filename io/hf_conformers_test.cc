@@ -43,8 +43,10 @@ TEST(HfConformers, SeamlessHasFiveParts) {
   const Model second =
       parse_hf_config(R"({"model_type": "seamless_m4t_v2", "speech_encoder_left_chunk_num": 2)" + sizes);
   EXPECT_EQ(described(second.layers.empty() ? LayerGroup{} : layer_groups(second)[0]),
-            "2 speech encoder chunked_attention@20000 wav2vec2_bert_relative 64 8");
+            "2 speech encoder chunked_attention@20000+19999 wav2vec2_bert_relative 64 8");
   EXPECT_TRUE(warns(second, "/speech_encoder_left_chunk_num", "a frame also sees the 2 chunks before its own"));
+  EXPECT_EQ(second.layers[0].chunks_before, 2);
+  EXPECT_EQ(lengths_of(second, second.layers[0]).chunks_before, 2);
   EXPECT_EQ(std::get<OtherEncoding>(second.inputs.at(2).encoding).name, "sinusoidal");
   EXPECT_EQ(second.heads, 2);
   EXPECT_EQ(second.head_dim, 4);

@@ -86,6 +86,7 @@ void read_granite_speech(const Object& file, bool fifth, Model& model) {
   const Shaw shaw{.clip = plain_size(file, {rows}, 512, most_positions)};
   Layer layer{.encoding = shaw, .type = "chunked_attention"};
   layer.window = plain_size(file, {"context_size"}, fifth ? 128 : 200, most_positions);
+  layer.window_after = layer.window - 1;
   if (layer.window > shaw.clip) {
     file.notes().fail(file.pointer("context_size"), std::string("must be at most ") + rows + ", " +
                                                         std::to_string(shaw.clip) + ", got " +

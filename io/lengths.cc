@@ -32,7 +32,8 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
           .seq_len = seq_len,
           .window = layer.window,
           .after = layer.window_after,
-          .chunked = layer.type == "chunked_attention"};
+          .chunked = layer.type == "chunked_attention",
+          .chunks_before = layer.chunks_before};
 }
 
 }  // namespace bearing

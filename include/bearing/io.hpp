@@ -55,7 +55,9 @@ struct Layer {
   /// Sliding window or chunk in tokens: the query and those before it, as many as its code lets it see; 0: none.
   Index window = 0;
   Index window_after = 0;  ///< … and tokens after the query, where the layer looks both ways: ModernBERT, …
-  std::string part = {};   ///< "encoder" and "decoder" (or "predictor") of a model that has both (self-attention)
+  /// Of a chunk: how many chunks before its own the query sees too; −1: all of them. SeamlessM4T 2.
+  Index chunks_before = 0;
+  std::string part = {};  ///< "encoder" and "decoder" (or "predictor") of a model that has both (self-attention)
   std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3, …
   /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
   std::vector<LayerEncoding> also = {};

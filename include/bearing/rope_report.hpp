@@ -37,12 +37,13 @@ BEARING_EXPORT AngleError float32_angle_error(const Rope& rope, Index length, In
 
 /// Lengths in tokens; 0 where one is not known.
 struct RopeLengths {
-  Index trained = 0;     ///< before any stretching
-  Index longest = 0;     ///< the longest that the model is used at
-  Index seq_len = 0;     ///< for resolve()
-  Index window = 0;      ///< how many tokens up to a query, with it, the layer sees; 0: all
-  Index after = 0;       ///< … and after it, where the layer looks both ways
-  bool chunked = false;  ///< the window is a chunk: a token sees those before it in its own chunk
+  Index trained = 0;        ///< before any stretching
+  Index longest = 0;        ///< the longest that the model is used at
+  Index seq_len = 0;        ///< for resolve()
+  Index window = 0;         ///< how many tokens up to a query, with it, the layer sees; 0: all
+  Index after = 0;          ///< … and after it, where the layer looks both ways
+  bool chunked = false;     ///< the window is a chunk: a token sees what is in its own, before it or, with `after`, all
+  Index chunks_before = 0;  ///< … and how many chunks before its own; −1: all of them
 };
 
 /// Warnings about the numbers, one sentence each: pairs that completed no turn in training, before any scaling, and the

@@ -86,6 +86,9 @@ def figure(of: Figure) -> str:
 
 
 def _window(layer: _core.Layer) -> str:
+    if layer.type == "chunked_attention" and layer.window:
+        before = {0: "", -1: ", all before"}.get(layer.chunks_before, f", {layer.chunks_before} before")
+        return f"chunks of {layer.window}{before}"
     if layer.window_after:
         return f"{layer.window - 1} before, {layer.window_after} after"
     return str(layer.window or "")

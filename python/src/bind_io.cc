@@ -82,6 +82,8 @@ void bind_layers(nb::module_& m) {
         "The sliding window or chunk in tokens: the query and those before it that it sees; 0 if there is none."},
        {"window_after", "int", [](const Layer& l) { return number(l.window_after); },
         "How many tokens after the query the window holds, where the layer looks both ways: ModernBERT, …"},
+       {"chunks_before", "int", [](const Layer& l) { return number(l.chunks_before); },
+        "How many chunks before its own the query sees too, in a layer of chunks; -1 for all: SeamlessM4T 2."},
        {"part", "str", [](const Layer& l) { return text(l.part); },
         "'encoder' or 'decoder' in a model that has both, else ''."},
        {"temperature", "Any",

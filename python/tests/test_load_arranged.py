@@ -235,7 +235,8 @@ def test_granites_encoder_of_speech_has_vectors_for_distances(tmp_path: Path) ->
 
     loaded = bearing.load(tmp_path)
     check(loaded)
-    assert [(one.type, one.window) for one in loaded.model.layers] == [("chunked_attention", 8)] * 2
+    seen = [(one.type, one.window, one.window_after) for one in loaded.model.layers]
+    assert seen == [("chunked_attention", 8, 7)] * 2
 
     # The same encoder as a part of a model that also writes.
     text = {"model_type": "granite", **SMALL}

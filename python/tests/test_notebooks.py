@@ -75,6 +75,8 @@ def test_notebooks_show_tables_encodings_and_models() -> None:
         assert part in found.words, part
     assert model.warnings[0].text in found.words
     assert "64 before, 64 after" in shown(bearing.read_hf_config({"model_type": "modernbert"})).words
+    assert "chunks of 8192" in shown(bearing.read_hf_config({"model_type": "llama4_text"})).words
+    assert "chunks of 20000, 128 before" in shown(bearing.read_hf_config({"model_type": "seamless_m4t_v2"})).words
 
 
 def test_what_a_file_says_is_no_html() -> None:

@@ -20,6 +20,7 @@ constexpr Index longest = 1024;  ///< a square matrix is an output of attention
 struct Rules {
   bool causal = true;
   Index window = 0, after = 0, sinks = 0;  ///< keys up to a query, with it, and after it
+  Index chunk = 0, chunks_before = 0;      ///< a query's own chunk, and those before it that it sees; −1: all
   std::vector<Index> starts = {};          ///< of packed sequences and of the padding, and the end; empty: one sequence
   Index existing = 0;                      ///< tokens that are no padding
 };
@@ -56,6 +57,8 @@ Seen seen_by_attention(const Rules& rules, const std::vector<Index>& positions, 
   const Positions at(dense(positions.data(), n));
   AttentionOptions<double> options{.mask = rules.causal ? Mask::causal : Mask::none};
   if (rules.window > 0 && !only_sinks) options.window = {rules.window - 1, rules.after};
+  if (rules.chunk > 0) options.band = {.from = 0, .to = {}, .chunk = rules.chunk};
+  if (rules.chunk > 0 && rules.chunks_before >= 0) options.band.to = rules.chunks_before + 1;
   options.k_lengths = dense(existing.data(), 1);
   options.key_mask = dense(static_cast<const bool*>(mask.get()), 1, n);
   if (!rules.starts.empty()) options.q_starts = options.k_starts = starts;
@@ -69,9 +72,9 @@ Seen seen_by_attention(const Rules& rules, const std::vector<Index>& positions, 
   return sees;
 }
 
-enum Reason { seen, after_the_query, out_of_window, padding, other_sequence, sink };
-constexpr std::array<const char*, 6> reasons{"seen",    "after the query", "out of the window",
-                                             "padding", "other sequence",  "seen, a sink"};
+enum Reason { seen, after_the_query, out_of_window, padding, other_sequence, sink, other_chunk };
+constexpr std::array<const char*, 7> reasons{"seen",           "after the query", "out of the window", "padding",
+                                             "other sequence", "seen, a sink",    "other chunk"};
 
 /// The reason of each cell.
 std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& positions, const Executor& on) {
@@ -91,6 +94,7 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
                             : pads                           ? padding
                             : !own(i, j)                     ? other_sequence
                             : !before(i, j)                  ? after_the_query
+                            : rules.chunk > 0                ? other_chunk
                                                              : out_of_window;
       cells.push_back(reason);
     }
@@ -98,13 +102,17 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
   return cells;
 }
 
-/// The window that is asked for, on both sides of a query, else that of the encoding's layer.
+/// The window that is asked for, on both sides of a query, else that of the encoding's layer, or its chunk.
 void set_window(std::span<const Subject> encodings, const FigureOptions& options, Rules& rules) {
-  const bool asked = options.window != 0 || encodings.empty() || encodings[0].lengths.chunked;
+  const bool asked = options.window != 0 || encodings.empty();
   const RopeLengths layer = asked ? RopeLengths{.window = options.window} : encodings[0].lengths;
+  rules.causal = options.causal.value_or(layer.after == 0);
+  if (layer.chunked) {
+    rules.chunk = layer.window, rules.chunks_before = layer.chunks_before;
+    return;
+  }
   rules.window = layer.window;
   rules.after = layer.after > 0 ? layer.after : std::max<Index>(layer.window - 1, 0);
-  rules.causal = options.causal.value_or(layer.after == 0);
 }
 
 Rules rules_of(std::span<const Subject> encodings, const FigureOptions& options, Index length) {
@@ -216,6 +224,14 @@ std::string counts_of(const std::vector<Reason>& found) {
 }
 
 std::string window_text(const Rules& rules) {
+  if (rules.chunk > 0) {
+    const Index before = rules.chunks_before;
+    const std::string more = before < 0   ? " and all before"
+                             : before > 0 ? text::concat(" and ", before, " before")
+                                          : "";
+    return text::concat(", chunks of ", rules.chunk, more);
+  }
+  if (rules.window == 0) return "";
   if (rules.causal || rules.after == rules.window - 1) return text::concat(", window ", rules.window);
   return text::concat(", window of ", rules.window - 1, " before and ", rules.after, " after");
 }
@@ -232,7 +248,7 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   const std::vector<Index> positions = positions_of(rules, length);
   const std::vector<Reason> found = reasons_of(rules, positions, options.on);
   Figure figure{.title = rules.causal ? "What a query sees: causal" : "What a query sees: both directions"};
-  if (rules.window > 0) figure.title += window_text(rules);
+  figure.title += window_text(rules);
   if (rules.sinks > 0) figure.title += text::concat(", ", rules.sinks, rules.sinks == 1 ? " sink" : " sinks");
   if (!rules.starts.empty())
     figure.title +=

@@ -59,8 +59,45 @@ TEST(Masks, HaveTheWindowOfAModelUnlessOneIsAskedFor) {
   EXPECT_EQ(uneven.title, "What a query sees: both directions, window of 7 before and 9 after");
   // 32 times 1 + 7 + 9, less what lies outside: 0 + 1 + … + 7 of the first rows, 0 + 1 + … + 9 of the last.
   EXPECT_NE(uneven.text.find("seen: 471;"), std::string::npos) << uneven.text;
-  model[0].lengths.chunked = true;
-  EXPECT_EQ(figure("masks", model, {.length = 32}).title, "What a query sees: causal");
+}
+
+// Llama 4: a token sees those before it in its own chunk.
+TEST(Masks, HaveTheChunksOfAModel) {
+  std::vector<Subject> model{{"model", *find("rope"), {.longest = 4096, .window = 4, .chunked = true}}};
+  const Figure causal = figure("masks", model, {.length = 10});
+  EXPECT_EQ(causal.title, "What a query sees: causal, chunks of 4");
+  for (Index i = 0; i < 10; ++i) {
+    for (Index j = 0; j < 10; ++j) {
+      EXPECT_EQ(called(causal, i, j), j > i ? "" : i / 4 == j / 4 ? "seen" : "other chunk") << i << ", " << j;
+    }
+  }
+  EXPECT_EQ(causal.text.substr(0, causal.text.find(" model")),
+            "Cells of 10 queries by 10 keys. seen: 23; after the query: 45; other chunk: 32.");
+  EXPECT_EQ(figure("masks", model, {.length = 10, .window = 3}).title, "What a query sees: causal, window 3")
+      << "one that is asked for";
+  // Chunks are counted anew in each packed sequence, as positions are.
+  const Figure packed = figure("masks", model, {.length = 10, .packed = {6, 4}});
+  EXPECT_EQ(called(packed, 9, 6), "seen");
+  EXPECT_EQ(called(packed, 5, 3), "other chunk");
+  EXPECT_EQ(called(packed, 9, 5), "other sequence");
+  // Encoders of speech see all of their chunk; SeamlessM4T 2 some before it, too.
+  model[0].lengths.after = 3;
+  const Figure both = figure("masks", model, {.length = 10});
+  EXPECT_EQ(both.title, "What a query sees: both directions, chunks of 4");
+  model[0].lengths.chunks_before = 1;
+  const Figure before = figure("masks", model, {.length = 10});
+  EXPECT_EQ(before.title, "What a query sees: both directions, chunks of 4 and 1 before");
+  model[0].lengths.chunks_before = -1;
+  const Figure all = figure("masks", model, {.length = 10});
+  EXPECT_EQ(all.title, "What a query sees: both directions, chunks of 4 and all before");
+  for (Index i = 0; i < 10; ++i) {
+    for (Index j = 0; j < 10; ++j) {
+      const Index later = i / 4 - j / 4;
+      EXPECT_EQ(called(both, i, j), later == 0 ? "seen" : "other chunk") << i << ", " << j;
+      EXPECT_EQ(called(before, i, j), later == 0 || later == 1 ? "seen" : "other chunk") << i << ", " << j;
+      EXPECT_EQ(called(all, i, j), later >= 0 ? "seen" : "other chunk") << i << ", " << j;
+    }
+  }
 }
 
 TEST(Masks, ReachBothWaysWithoutCausality) {

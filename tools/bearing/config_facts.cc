@@ -103,8 +103,16 @@ void add_regions(std::vector<Fact>& facts, const ModelRegions& regions, Index se
                             (seq_len > 0 ? ": " + factor_text(regions.softmax_factor(seq_len)) : "")});
 }
 
+std::string chunks_text(const Layer& layer) {
+  const std::string way = layer.window_after > 0 ? ", both directions" : "";
+  const Index before = layer.chunks_before;
+  const std::string more = before < 0 ? ", and all before" : before > 0 ? fmt::format(", and {} before", before) : "";
+  return fmt::format("chunks of {}{}{}", grouped(layer.window), way, more);
+}
+
 std::string window_text(const Layer& layer) {
   if (layer.window == 0) return "";
+  if (layer.type == "chunked_attention") return ", " + chunks_text(layer);
   if (layer.window_after == 0) return fmt::format(", window {}", grouped(layer.window));
   return fmt::format(", window of {} tokens before and {} after", grouped(layer.window - 1),
                      grouped(layer.window_after));

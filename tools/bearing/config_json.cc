@@ -115,6 +115,7 @@ void write_group(JsonWriter& json, const GroupReport& group) {
   json.member("type", std::string_view(layer.type));
   json.member("window", layer.window);
   json.member("window_after", layer.window_after);
+  if (layer.chunks_before != 0) json.member("chunks_before", layer.chunks_before);
   json.member("encoding", std::string_view(encoding_name(layer.encoding)));
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) write_rope(json, *rope, group);
   write_members(json, record_of(layer.encoding));
