@@ -153,14 +153,35 @@ RopeFrequencies frequencies_of(nb::handle from, const Argument& argument) {
   argument.fail("a RopeFrequencies, RopeTable or Rope", nb::cast<std::string>(nb::repr(from)));
 }
 
+void check_fixed(nb::handle given, const std::string& argument, const std::string& others, const std::string& way) {
+  const auto* rope = spec_as<Rope>(given);
+  if (rope == nullptr || !depends_on_length(rope->scaling)) return;
+  const std::string text = argument + ": must be " + others +
+                           "a Rope whose frequencies are the same at every length, got " +
+                           nb::cast<std::string>(nb::repr(given)) + way;
+  throw nb::type_error(text.c_str());
+}
+
 RopeFrequencies turning_frequencies_of(nb::handle from, const Argument& argument) {
-  const auto* rope = spec_as<Rope>(from);
-  if (rope == nullptr || !depends_on_length(rope->scaling)) return frequencies_of(from, argument);
-  argument.fail("a RopeFrequencies, a RopeTable, or a Rope whose frequencies are the same at every length",
-                nb::cast<std::string>(nb::repr(from)) + "; resolve(rope, seq_len) makes the frequencies of a length");
+  check_fixed(from, std::string("[") + argument.function + "] " + argument.name, "a RopeFrequencies, a RopeTable, or ",
+              "; resolve(rope, seq_len) makes the frequencies of a length");
+  return frequencies_of(from, argument);
 }
 
 void bind_rope(nb::module_& m) {
+  m.def("_check_fixed", check_fixed, nb::arg("rope"), nb::arg("argument"), nb::arg("others") = "", nb::arg("way") = "",
+        nb::sig("def _check_fixed(rope: Rope, argument: str, others: str = '', way: str = '') -> None"),
+        "Raises TypeError for a Rope whose frequencies depend on the length, in the name of an argument; others: what "
+        "else will do, way: how to say the length.");
+  m.def(
+      "_turning_frequencies",
+      [](nb::handle from, const char* function, const char* name) {
+        return turning_frequencies_of(from, {function, name});
+      },
+      nb::arg("frequencies"), nb::arg("function"), nb::arg("name"),
+      nb::sig("def _turning_frequencies(frequencies: RopeFrequencies | RopeTable | Rope, function: str, name: str) -> "
+              "RopeFrequencies"),
+      "Returns the frequencies that keys turn by.");
   const nb::handle rope = class_of_records(typeid(Rope));
   def_method(
       rope, "to_json",

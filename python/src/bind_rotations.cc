@@ -18,12 +18,12 @@ namespace {
 /// The table of a call that turns x: a RopeTable as it is, a Rope's made once and kept.
 nb::object table_for(const char* function, nb::handle given, const Array& x) {
   if (nb::isinstance<Table>(given)) return nb::borrow(given);
-  if (const auto* rope = spec_as<Rope>(given); rope != nullptr && !depends_on_length(rope->scaling)) {
+  if (spec_as<Rope>(given) != nullptr) {
+    check_fixed(given, std::string("[") + function + "] table", "a RopeTable, or ", "");
     const DataType arithmetic = x.type() == DataType::f64 ? DataType::f64 : DataType::f32;
     return nb::module_::import_("bearing._compat").attr("_table")(given, name_of(arithmetic));
   }
-  Argument{function, "table"}.fail("a RopeTable, or a Rope whose frequencies are the same at every length",
-                                   nb::cast<std::string>(nb::repr(given)));
+  Argument{function, "table"}.fail("a RopeTable or a Rope", nb::cast<std::string>(nb::repr(given)));
 }
 
 /// Its extents; none of what has no shape.

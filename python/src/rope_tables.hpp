@@ -78,6 +78,9 @@ struct XposTables {
 /// Frequencies that are to be described: a RopeFrequencies, those of a RopeTable, or those of a Rope at its trained
 /// length.
 RopeFrequencies frequencies_of(nb::handle from, const Argument& argument);
+/// TypeError for a Rope whose frequencies depend on the length: "[function] argument: must be a RopeTable, or a Rope
+/// …". others: what else will do, "a RopeTable, or "; way: how to say the length, "; resolve(rope, seq_len) makes …".
+void check_fixed(nb::handle given, const std::string& argument, const std::string& others, const std::string& way);
 /// Frequencies that queries or keys turn by. TypeError for a Rope whose frequencies depend on the length.
 RopeFrequencies turning_frequencies_of(nb::handle from, const Argument& argument);
 

@@ -113,7 +113,7 @@ DOORS = {
 @pytest.mark.parametrize(
     ("one", "text"),
     [
-        (DYNAMIC, "must be of the same frequencies at every length, got Rope("),
+        (DYNAMIC, "must be a Rope whose frequencies are the same at every length, got Rope("),
         ("rope", "must be modules of bearing.torch or encodings of bearing, such as RotaryRows(table), got 'rope'"),
     ],
     ids=["a length's", "a text"],
@@ -135,7 +135,7 @@ def test_rotations_refuse_frequencies_of_a_length():
         r"\[rebase\] from_": lambda rope: bt.rebase(rope, 0, ROPE, 1, x.detach().clone()),
         r"\[rebase\] to": lambda rope: bt.rebase(ROPE, 0, rope, 1, x.detach().clone()),
     }.items():
-        text = rf"{argument}.*must be of the same frequencies at every length, got Rope.*bearing\.torch\.Rope\(rope, seq_len=…\)"
+        text = rf"{argument}.*must be a Rope whose frequencies are the same at every length, got Rope.*bearing\.torch\.Rope\(rope, seq_len=…\)"
         with pytest.raises(TypeError, match=text):
             call(DYNAMIC)
         for rope in (told, bearing.RopeTable(DYNAMIC, 64, seq_len=64)):

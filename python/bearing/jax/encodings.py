@@ -177,13 +177,17 @@ def frequencies_text(before: _core.RopeFrequencies, after: _core.RopeFrequencies
     return text
 
 
-_axes_of_plans: dict[str, tuple[str, ...]] = {}
+_extents_of_plans: dict[str, tuple[Sequence[str], ...]] = {}
 
 
-def parameter_axes(plan: str, parameters: Sequence[jax.Array]) -> list[str]:
-    """What may be cut in a call's parameters (see shards): as many letters as each has axes."""
-    texts = zip(_axes_of_plans[plan], parameters, strict=True)
-    return [text.rjust(array.ndim, ".")[-array.ndim or None :] for text, array in texts]
+def parameter_axes(plan: str, parameters: Sequence[jax.Array], heads: str = "h") -> list[str]:
+    """What may be cut in a call's parameters (see shards): as many letters as each has axes. Axes go with the batch, or
+    with heads, whose letter may be that of the keys' heads; others are whole wherever a call runs.
+    """
+    letters = {"heads": heads, "batch": "b"}
+    texts = ["".join(letters.get(name, ".") for name in extents) for extents in _extents_of_plans[plan]]
+    pairs = zip(texts, parameters, strict=True)
+    return [text.rjust(array.ndim, ".")[-array.ndim or None :] for text, array in pairs]
 
 
 def serving(
@@ -230,16 +234,15 @@ def _register_first(statics: tuple[Static, ...]) -> str:
     text = "[" + ", ".join(_text(static) for static in statics) + "]"
     bare = [static.made([()] * len(static.parameters)) for static in statics]
     _kept.append(bare)
-    _axes_of_plans[text] = tuple(_axes_of(s.kind.__name__, name) for s in statics for name in s.parameters)
+    _extents_of_plans[text] = tuple(_extents_of(s.kind.__name__, name) for s in statics for name in s.parameters)
     _core._jax_add_encodings(text, bare)
     _texts[statics] = text
     return text
 
 
-def _axes_of(kind: str, parameter: str) -> str:
-    """Axes that go with heads (h) or the batch (b); others are whole wherever a call runs."""
-    letters = {"heads": "h", "batch": "b"}
-    return "".join([letters.get(name, ".") for name in _core._traits(kind)["parameters"][parameter]["extents"]])
+def _extents_of(kind: str, parameter: str) -> Sequence[str]:
+    extents: Sequence[str] = _core._traits(kind)["parameters"][parameter]["extents"]
+    return extents
 
 
 def _text(static: Static) -> str:

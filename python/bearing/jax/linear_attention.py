@@ -172,7 +172,7 @@ def _axes(options: _Options, learned: _Learned, q_positions: Any, k_positions: A
         "positions": [position_axes(one) for one in present([q_positions, k_positions])],
         "state": ["bk..", "bk."],
         # Those with heads are decays, of the keys' heads.
-        "parameters": [text.replace("h", "k") for text in parameter_axes(options.plan, learned.parameters)],
+        "parameters": parameter_axes(options.plan, learned.parameters, heads="k"),
     }
 
 

@@ -91,7 +91,7 @@ def rebase(
     given, new_positions = (new_positions, to) if xpos else (k, new_positions)
     keys = tensor_of("rebase", "k", given, time_first)
     batch, _, time, head_dim = shape_of(keys, time_first)
-    before = _core.resolve(from_.rope) if xpos else _frequencies("rebase", "from_", from_)
+    before = _core.resolve(from_.rope) if xpos else _core._turning_frequencies(from_, "rebase", "from_")
     if head_dim != before.head_dim:
         raise _core.ShapeError(f"[rebase] k: must have a last extent of head_dim = {before.head_dim}, got {head_dim}")
     old, new = (
@@ -106,7 +106,7 @@ def rebase(
         moved = rotate_by(text, keys, _per_token(new, time) - _per_token(old, time), time_first, threads)
         moved = moved if before.attention_factor == 1 else moved / before.attention_factor
     else:
-        plan = frequencies_text(before, _frequencies("rebase", "to", to))
+        plan = frequencies_text(before, _core._turning_frequencies(to, "rebase", "to"))
         options = _Options(plan, time_first, threads_of("rebase", threads))
         moved = _rebase_compiled(options, False, keys, old, new)
     return with_axes(moved, jnp.ndim(given), time_first)
@@ -141,7 +141,7 @@ def shift(
     """
     time_first = is_time_first("shift", layout)
     keys = tensor_of("shift", "k", k, time_first)
-    at = _frequencies("shift", "frequencies", frequencies)
+    at = _core._turning_frequencies(frequencies, "shift", "frequencies")
     if keys.shape[3] != at.head_dim:
         raise _core.ShapeError(f"[shift] k: must have a last extent of head_dim = {at.head_dim}, got {keys.shape[3]}")
     _core.shift(at, 0, np.empty((0, at.head_dim)))  # refuses what no shift serves
@@ -161,21 +161,6 @@ _shift_compiled = ffi.differentiable(
     lambda options, k, by: (_shift_compiled(options, k, by), by),
     lambda options, by, d: (_shift_compiled(options, d, -by), None),
 )
-
-
-def _frequencies(function: str, name: str, given: Any) -> _core.RopeFrequencies:
-    if isinstance(given, _core.RopeTable):
-        return given.frequencies
-    if isinstance(given, _core.Rope):
-        if _core.depends_on_length(given.scaling):
-            raise TypeError(
-                f"[{function}] {name}: must be a RopeFrequencies, a RopeTable, or a Rope whose frequencies are the same at "
-                f"every length, got {given!r}; resolve(rope, seq_len) makes the frequencies of a length"
-            )
-        return _core.resolve(given)
-    if isinstance(given, _core.RopeFrequencies):
-        return given
-    raise TypeError(f"[{function}] {name}: must be a RopeFrequencies, a RopeTable or a Rope, got {given!r}")
 
 
 def _per_token(at: Any, time: int) -> jax.Array:

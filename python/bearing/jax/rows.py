@@ -60,11 +60,7 @@ def rotate(
     time_first = is_time_first("rotate", layout)
     rows = tensor_of("rotate", "x", x, time_first)
     if isinstance(table, _core.Rope):
-        if _core.depends_on_length(table.scaling):
-            raise TypeError(
-                "[rotate] table: must be a RopeTable, or a Rope whose frequencies are the same at every length, got "
-                f"{table!r}"
-            )
+        _core._check_fixed(table, "[rotate] table", "a RopeTable, or ")
         table = table_of(table, jnp.dtype(arithmetic_of(rows.dtype)).name)
     if not isinstance(table, _core.RopeTable):
         raise TypeError(f"[rotate] table: must be a RopeTable or a Rope, got {table!r}")

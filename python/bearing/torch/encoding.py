@@ -221,10 +221,7 @@ def _of_rope(argument: str, rope: _core.Rope) -> Encoding:
 def check_fixed(argument: str, rope: _core.Rope) -> None:
     """Refuses a spec whose frequencies depend on the length, which it does not say."""
     if _core.depends_on_length(rope.scaling):
-        raise TypeError(
-            f"{argument}: must be of the same frequencies at every length, got {rope!r}; bearing.torch.Rope(rope, "
-            "seq_len=…) says which length they serve"
-        )
+        _core._check_fixed(rope, argument, way="; bearing.torch.Rope(rope, seq_len=…) says which length they serve")
 
 
 def _of_own(encoding: _core.Encoding) -> Encoding:
