@@ -236,6 +236,56 @@ TEST(ChooseModel, AModelSaysWhatItIsFor) {
   EXPECT_EQ(choose(said).situation.task, Task::speech);
 }
 
+// By what transformers calls its class.
+TEST(ChooseModel, AFileSaysWhatItsModelIsFor) {
+  const auto advice = [](const std::string& name, Index wanted = 0) {
+    return choose(holding(model_of(R"("model_type": "bert", "hidden_size": 64, "num_attention_heads": 4,
+      "num_hidden_layers": 1, "max_position_embeddings": 512, "architectures": )" +
+                                   name),
+                          wanted));
+  };
+  for (const auto& [name, task] : {std::pair{"BertForMaskedLM", Task::understand},
+                                   {"ViTForImageClassification", Task::images},
+                                   {"Wav2Vec2ForCTC", Task::speech},
+                                   {"LlamaForCausalLM", Task::generate},
+                                   {"GPT2LMHeadModel", Task::generate}}) {
+    const Advice said = advice(std::string(R"([")") + name + R"("])");
+    EXPECT_EQ(said.situation.task, task) << name;
+    EXPECT_TRUE(said.task_known) << name;
+  }
+  for (const char* names : {R"(["BertForSequenceClassification"])", R"(["FlaubertWithLMHeadModel"])",
+                            R"(["ImageGPTForImageClassification"])", R"(["BertModel"])", "[]", "null", "7", "[7]"}) {
+    EXPECT_FALSE(advice(names).task_known) << names;
+  }
+  const Advice longer = advice("[]", 4'096);
+  EXPECT_NE(longer.options[0].reasons[1].text.find("nothing says what the model is for"), std::string::npos);
+  const Advice encoder = advice(R"(["BertForMaskedLM"])", 4'096);
+  EXPECT_FALSE(*encoder.situation.causal);
+  EXPECT_EQ(encoder.options[0].reasons[1].text.find("nothing says"), std::string::npos);
+}
+
+// Llama 4, Cohere 2 and SmolLM3: layers without positions, which no window ends and no scaling reaches.
+TEST(ChooseModel, LayersWithoutPositionsAreCounted) {
+  const std::string sizes = R"("hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 8,
+    "max_position_embeddings": 8192, )";
+  const std::string beside = "2 other layers have no positions (NoPE) and no window";
+  const auto said = [&](const Advice& advice) {
+    const std::vector<Reason>& reasons = advice.options[0].reasons;
+    return std::any_of(reasons.begin(), reasons.end(), [&](const Reason& one) { return one.text.starts_with(beside); });
+  };
+  for (const char* members : {R"("model_type": "cohere2", "sliding_window": 4096)", R"("model_type": "smollm3")",
+                              R"("model_type": "llama4_text", "attention_chunk_size": 4096)"}) {
+    SCOPED_TRACE(members);
+    const Model model = model_of(sizes + members);
+    const Advice longer = choose(holding(model, 65'536));
+    EXPECT_EQ(longer.options[0].rank, Rank::recommended);
+    EXPECT_TRUE(said(longer));
+    EXPECT_NE(longer.unknowns.back().find("layers without positions"), std::string::npos);
+    EXPECT_FALSE(said(choose(holding(model, 8'192)))) << "no longer than its file promises";
+  }
+  EXPECT_FALSE(said(choose(holding(model_of(sizes + R"("model_type": "llama")"), 65'536))));
+}
+
 TEST(ChooseModel, SizesThatTheModelDoesNotHaveAreRefused) {
   const auto error = [](Situation s) {
     try {

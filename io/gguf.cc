@@ -125,6 +125,7 @@ Model read(gguf::Source& source) {
   }
   gguf::read_inputs(file, model);
   model.trained_length = trained(file, model);
+  if (!data.flag("attention.causal").value_or(true)) model.task = "understand";
   gguf::warn(file, model);
   model.warnings = notes.take();
   return model;

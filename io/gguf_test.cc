@@ -392,6 +392,8 @@ TEST(Gguf, TablesStandInTheInput) {
   EXPECT_EQ(std::get<Learned>(model.inputs[0].encoding), (Learned{.length = 4096, .dim = 512}));
   EXPECT_EQ(turning(model), "0000");
   EXPECT_TRUE(read(File::of("mpt")).inputs.empty());
+  EXPECT_EQ(model.task, "");
+  EXPECT_EQ(read(File::of("bert").flag("attention.causal", false)).task, "understand");
 }
 
 TEST(Gguf, SectionsDealPairsOutToAxes) {

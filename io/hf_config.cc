@@ -144,6 +144,7 @@ Model read_model(const std::string& text, const std::string& name) {
   const hf::Parts parts = hf::parts_of(file);
   model = read_part(parts.main);
   hf::read_between(file, model);
+  model.task = hf::task_of(file);
   std::size_t layers = model.layers.size();
   for (const hf::Part& tower : parts.towers) {
     model.towers.push_back(read_tower(tower));

@@ -196,6 +196,9 @@ std::optional<ElementwiseRope> with_two_angles(const Config& config, const Rope&
 /// Regions of one softmax, of a model whose layers are read (hf_regions.cc).
 void read_regions(const Config& config, Model& model);
 
+/// Model::task of a whole file.
+std::string task_of(const json::Object& file);
+
 /// Every model_type that the tables name: those that are known by name, that act on scores, on the input, and rotary
 /// ones. Each adds those of its file.
 std::vector<std::string_view> model_types();

@@ -18,6 +18,19 @@ Index scaled_length(const RopeScaling& scaling) {
   return std::visit(reach, scaling);
 }
 
+namespace {
+
+/// Layers beside one that has positions which have none, not in the input either, and no window.
+Index unplaced_beside(const Model& model, const Layer& layer) {
+  if (std::holds_alternative<NoPosition>(layer.encoding) || !model.inputs.empty()) return 0;
+  return std::count_if(model.layers.begin(), model.layers.end(), [&](const Layer& other) {
+    return std::holds_alternative<NoPosition>(other.encoding) && other.attends() && other.window == 0 &&
+           other.part == layer.part;
+  });
+}
+
+}  // namespace
+
 RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
   const Rope* rope = std::get_if<Rope>(&layer.encoding);
   const Index stated = rope == nullptr ? 0 : trained_length(rope->scaling);
@@ -33,7 +46,8 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
           .window = layer.window,
           .after = layer.window_after,
           .chunked = layer.type == "chunked_attention",
-          .chunks_before = layer.chunks_before};
+          .chunks_before = layer.chunks_before,
+          .unplaced = unplaced_beside(model, layer)};
 }
 
 }  // namespace bearing

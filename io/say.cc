@@ -274,7 +274,7 @@ Said say_encoding(const Record& spec) {
 }
 
 inspect::Subject subject_of(const Said& said) {
-  return {said.shown(), said.as_description(), said.lengths(), said.sizes()};
+  return {said.shown(), said.as_description(), said.lengths(), said.sizes(), said.task()};
 }
 
 inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said) {

@@ -50,7 +50,7 @@ Record spec_of(const Record& record) {
 /// What a model says of a layer or its input; nothing where its numbers are not read.
 class Sayings {
  public:
-  explicit Sayings(const Place& place) : place_(place) {}
+  Sayings(const Place& place, const Model& model) : place_(place), task_(model.task) {}
 
   template <class Spec>
   void add(const std::string& part, const Spec& spec, Sizes sizes, const RopeLengths& lengths) {
@@ -80,12 +80,13 @@ class Sayings {
   void add(const std::string& part, const Description* description, const Record& spec, const Sizes& sizes,
            const RopeLengths& lengths) {
     if (description == nullptr) return;
-    Said said("@" + place_.file + (part.empty() ? "" : "#" + part), *description, spec, sizes, lengths);
+    Said said("@" + place_.file + (part.empty() ? "" : "#" + part), *description, spec, sizes, lengths, task_);
     if (!place_.keys.empty()) said.add_keys(place_.keys);
     all_.push_back(std::move(said));
   }
 
   const Place& place_;
+  const std::string& task_;
   std::string others_;
   std::vector<Said> all_;
 };
@@ -199,7 +200,7 @@ bool said_by_another(const LayerGroup& group, const std::vector<LayerGroup>& gro
 }
 
 std::vector<Said> said_at(const Place& place, const Model& model, const std::string& text) {
-  Sayings sayings(place);
+  Sayings sayings(place, model);
   const std::vector<const ModelInput*> inputs = inputs_at(place.part, model);
   const bool all = place.part.empty(), input = place.part == "input" || (!all && !inputs.empty());
   const Index layer = all || input ? -1 : layer_at(place.part, model, text);

@@ -22,7 +22,7 @@ enum class AttentionKernel {
   any,     ///< this library's, or one that takes any score: FlexAttention
   bias,    ///< takes a bias matrix, or slopes per head
   fused,   ///< takes q, k and v only
-  linear,  ///< linear attention: no scores to add to
+  linear,  ///< linear attention: no scores to add to, but a state that may decay
 };
 
 /// A word that a person answers with, and what it means.
@@ -34,8 +34,8 @@ BEARING_EXPORT const std::vector<Answer>& task_answers();
 BEARING_EXPORT const std::vector<Answer>& kernel_answers();
 
 struct Situation {
-  /// Empty: what the encoding of a model at hand is for, where it says (patches: images; both directions: understand);
-  /// else generate.
+  /// Empty: what a model at hand is for, by its encoding (patches: images), its file's class (Subject::task) or a layer
+  /// or encoding that looks both ways (understand); else generate.
   std::optional<Task> task = {};
   /// Tokens, or patches. What the scaling of a model at hand states counts more; 0: its file does not say (`longest`).
   Index trained = 2048;
@@ -69,8 +69,8 @@ struct Costs {
   Index held = 0;           ///< numbers that stay in memory, at the measured length
   std::string memory = {};  ///< how these grow with the length: "none", "O(1)", "O(L)"
   /// Attention with it over attention without, one head in float32 on one thread, measured now; 1 for what acts on the
-  /// input, which no layer pays for.
-  double time = 1;
+  /// input, which no layer pays for. Empty: it goes by indices that the caller gives, and was not timed.
+  std::optional<double> time = 1;
 };
 
 struct Option {
@@ -85,13 +85,14 @@ struct Option {
 
 struct Advice {
   Situation situation = {};                ///< with what was left open filled in
+  bool task_known = true;                  ///< false: a model at hand does not say what it is for
   SpecimenOptions measured = {};           ///< the size at which properties were measured
   Index timed = 0;                         ///< tokens at which attention was timed
   std::vector<Option> options = {};        ///< the recommended one first, if any fits; those to avoid last
   std::vector<std::string> unknowns = {};  ///< questions that have no known answer
 };
 
-/// Whether a kernel can serve an encoding.
+/// Whether a kernel can serve an encoding; of linear attention: where it is causal, if the encoding is a decay.
 BEARING_EXPORT bool serves(AttentionKernel kernel, const Description& encoding);
 
 /// Puts a model at hand into a situation: its encoding, its sizes, how far it was trained and what its file promises.

@@ -252,7 +252,9 @@ struct EncodingInfo {
   bool by_hand = false;        ///< doors that hold tables have a separate class for it: RoPE and xPos
   bool reads_content = false;  ///< the score looks at queries or keys
   bool turns_values = false;   ///< its value site turns them, and what they add up to
-  std::function<bool(const Record& spec)> causal = {};           ///< meant for keys up to the query; null: no
+  bool decays = false;         ///< in linear attention it lets the state decay, which takes a causal mask
+  std::function<bool(const Record& spec)> causal = {};      ///< meant for keys up to the query; null: no
+  std::function<bool(const Record& spec)> both_sides = {};  ///< meant for keys on both sides; null: it does not say
   std::function<bool(const Record& spec)> whole_positions = {};  ///< refuses other than whole positions; null: no
   std::function<double(const Record& spec, Index dim)> softmax_scale = {};  ///< null: 1/√dim
   std::function<Index(const Record& spec, Index dim)> out_dim = {};         ///< of turned rows; null: dim

@@ -117,6 +117,7 @@ struct Subject {
   Description description;
   RopeLengths lengths = {};  ///< where a model's file says them
   Sizes sizes = {};          ///< heads, dim and length as they were said; a kind draws no more tokens than it would
+  std::string task = {};     ///< what a model's file says that it is for, in a word of choose(); empty: nothing
 };
 
 /// The options of a picture. A kind takes those that it lists in FigureKind::takes. All others must keep their

@@ -111,6 +111,10 @@ struct Model {
   std::string file;
   std::string part = {};  ///< of a composite: "vision tower", "audio tower", "encoder", …; "" is the language model
   std::string model_type;
+  /// What its class is for, by the file's `architectures`: "generate", "understand", "images" or "speech", as choose()
+  /// has it; "" if they do not say, as names of classes that are made of encoders and of decoders do not. A GGUF file
+  /// says whether attention is causal.
+  std::string task = {};
   Index heads = 0, kv_heads = 0;
   Index head_dim = 0;         ///< dimensions of a query or key head
   Index trained_length = 0;   ///< before any stretching; 0 if the file does not say

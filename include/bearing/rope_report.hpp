@@ -44,6 +44,7 @@ struct RopeLengths {
   Index after = 0;          ///< … and after it, where the layer looks both ways
   bool chunked = false;     ///< the window is a chunk: a token sees what is in its own, before it or, with `after`, all
   Index chunks_before = 0;  ///< … and how many chunks before its own; −1: all of them
+  Index unplaced = 0;       ///< how many other layers have no positions (NoPE) and see all of the text
 };
 
 /// Warnings about the numbers, one sentence each: pairs that completed no turn in training, before any scaling, and the

@@ -29,8 +29,14 @@ namespace bearing {
 /// is wrong.
 class BEARING_EXPORT Said {
  public:
-  Said(std::string text, const Description& description, Record spec = {}, Sizes sizes = {}, RopeLengths lengths = {})
-      : text_(std::move(text)), description_(&description), spec_(std::move(spec)), sizes_(sizes), lengths_(lengths) {}
+  Said(std::string text, const Description& description, Record spec = {}, Sizes sizes = {}, RopeLengths lengths = {},
+       std::string task = {})
+      : text_(std::move(text)),
+        description_(&description),
+        spec_(std::move(spec)),
+        sizes_(sizes),
+        lengths_(lengths),
+        task_(std::move(task)) {}
 
   const std::string& text() const { return text_; }
   /// The text, a name as the catalog has it.
@@ -40,6 +46,8 @@ class BEARING_EXPORT Said {
   Sizes sizes() const;
   /// Of the model, where a model's file gives them; else 0.
   const RopeLengths& lengths() const { return lengths_; }
+  /// What the model is for, where a model's file says it (Model::task); else "".
+  const std::string& task() const { return task_; }
 
   /// The value that the text gives for a key that is no member of the spec: a parameter's file, a setting.
   std::optional<std::string> take(const std::string& key);
@@ -78,6 +86,7 @@ class BEARING_EXPORT Said {
   Record spec_;
   Sizes sizes_;
   RopeLengths lengths_;
+  std::string task_;
   std::vector<Key> keys_ = {};
   std::vector<std::string> known_ = {};
 };

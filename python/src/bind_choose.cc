@@ -52,8 +52,11 @@ void bind_records(nb::module_& m) {
         "How many numbers stay in memory at the measured length."},
        {"memory", "str", [](const Costs& c) { return text(c.memory); },
         "How these grow with the length: 'none', 'O(1)', 'O(L)', …"},
-       {"time", "float", [](const Costs& c) -> nb::object { return nb::float_(c.time); },
-        "The time of attention with it, divided by the time without it, measured now; 1 if it acts on the input."}});
+       {"time", "float | None",
+        [](const Costs& c) -> nb::object { return c.time ? nb::object(nb::float_(*c.time)) : nb::none(); },
+        "The time of attention with it, divided by the time without it, measured now; 1 if it acts on the input, None "
+        "if "
+        "it goes by indices that the caller gives."}});
   using inspect::Option;
   record<Option>(m, "AdviceOption", "An encoding, and whether it fits a situation.",
                  {{"rank", "str", [](const Option& o) -> nb::object { return nb::str(inspect::name(o.rank)); },
@@ -117,8 +120,8 @@ void bind_choose(nb::module_& m) {
       "Recommends an encoding, with reasons and their sources, costs, and what would change the answer.\n\n"
       "    advice = bearing.choose('generate', trained=4096, wanted=32768)\n"
       "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096,pairing=half'\n\n"
-      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'; by default what the model's "
-      "encoding is for, where it says, else 'generate'.\n"
+      "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'; by default what the model "
+      "is for, where its file or its encoding says it, else 'generate'.\n"
       "trained: how many tokens or patches the model is trained for.\n"
       "wanted: how many it must serve.\n"
       "causal: whether a query sees only keys before it; by default as usual for the task.\n"

@@ -161,6 +161,8 @@ void bind_io(nb::module_& m) {
         "What a composite's part is: 'vision tower', 'audio tower', 'encoder', …; '' for the language model."},
        {"model_type", "str", [](const Model& x) { return text(x.model_type); },
         "The model's type, as the file has it."},
+       {"task", "str", [](const Model& x) { return text(x.task); },
+        "What the model's class is for, as choose() calls it; '' if the file's `architectures` do not say."},
        {"heads", "int", [](const Model& x) { return number(x.heads); }, "How many heads queries have."},
        {"kv_heads", "int", [](const Model& x) { return number(x.kv_heads); }, "How many heads keys and values have."},
        {"head_dim", "int", [](const Model& x) { return number(x.head_dim); },

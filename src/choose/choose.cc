@@ -23,9 +23,9 @@ constexpr Index most_columns = Index{1} << 22;  // of all rows of an input that 
 const std::vector<Answer>& task_answers() {
   static const std::vector<Answer> all = {
       {"generate", "text, token by token: a decoder"},
-      {"understand", "text, all of it at once: an encoder"},
+      {"understand", "text, all of it at once: an encoder, as BERT"},
       {"translate", "one sequence into another: an encoder and a decoder"},
-      {"images", "patches of an image"},
+      {"images", "patches of an image, as of ViT"},
       {"speech", "frames of sound"},
       {"unordered", "a set: order does not matter"},
   };
@@ -37,7 +37,7 @@ const std::vector<Answer>& kernel_answers() {
       {"any", "this library's, or one that takes any score, as FlexAttention does"},
       {"bias", "one that takes a bias matrix, or slopes per head"},
       {"fused", "one that takes q, k and v only"},
-      {"linear", "linear attention, which has no scores"},
+      {"linear", "linear attention, which has no scores, but a state that may decay"},
   };
   return all;
 }
@@ -51,6 +51,7 @@ bool serves(AttentionKernel kernel, const Description& encoding) {
   if (info == nullptr && encoding.computed != nullptr) info = encoding.computed->encoding;
   if (info == nullptr || kernel == AttentionKernel::any) return true;
   if (info->values) return false;
+  if (kernel == AttentionKernel::linear && info->decays) return true;
   return !info->scores || (kernel == AttentionKernel::bias && !info->reads_content);
 }
 
@@ -64,7 +65,8 @@ bool applies(const Rule& rule, const Situation& s, bool rotary) {
   const bool here = rotary ? rule.rotary == Holds::yes : rule.rotary != Holds::yes && of_task(rule.tasks, *s.task);
   const bool windowed = rotary && s.window > 0;
   return here && rule.windowed == windowed && (rule.axes == 0 || rotary || rule.axes == s.axes) &&
-         holds(rule.length, is_longer(s)) && holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal);
+         holds(rule.length, is_longer(s)) && holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal) &&
+         holds(rule.linear, s.kernel == AttentionKernel::linear);
 }
 
 /// Measures what a model at hand has. What it refuses is a size that is not the model's.
@@ -83,8 +85,8 @@ void fitting_the_model(const Situation& s, const Measure& measure) {
 /// Makes the options of one situation.
 class Chooser {
  public:
-  Chooser(const Situation& situation, const Executor& on)
-      : s_(situation), on_(on), rotary_(rotary_at_hand(situation)) {}
+  explicit Chooser(const Advice& of, const Executor& on)
+      : s_(of.situation), task_known_(of.task_known), on_(on), rotary_(rotary_at_hand(s_)) {}
 
   std::vector<Option> options() {
     if (s_.from && !rotary_) {
@@ -133,14 +135,35 @@ class Chooser {
       option.reasons.push_back({concat("It is for a new model, or for one that is trained anew: what this one has, ",
                                        s_.from->description.name, ", ends at ", reach(s_), " tokens."),
                                 ""});
+      if (!task_known_) {
+        option.reasons.push_back(
+            {"It is for text that is written token by token, as nothing says what the model is "
+             "for. If it reads a text at once (BERT) or an image (ViT), say so: the task is "
+             "understand or images.",
+             ""});
+      }
     }
     if (*rule.because != '\0') option.reasons.push_back({filled(rule.because, s_), rule.source});
+    if (s_.from && option.rank == Rank::recommended) add_layers_beside(option);
     measure(rule, named, option);
     options_.push_back(std::move(option));
   }
 
+  /// What no change of the encoding reaches, where more is wanted than the model serves.
+  void add_layers_beside(Option& option) const {
+    const Index layers = s_.from->lengths.unplaced;
+    if (layers == 0 || s_.wanted <= std::max(s_.trained, s_.longest)) return;
+    option.reasons.push_back(
+        {concat(layers, layers == 1 ? " other layer has" : " other layers have",
+                " no positions (NoPE) and no window: no scaling reaches what is there, and all of the text is seen."),
+         ""});
+  }
+
   /// Why a kernel or a budget rules it out; else "", with the option's costs measured.
   std::string hindered(const Description& of, Option& option, bool at_hand) {
+    if (s_.kernel == AttentionKernel::linear && !*s_.causal && of.encoding != nullptr && of.encoding->decays) {
+      return "In linear attention a state that decays goes forward only: it needs a causal mask.";
+    }
     if (!serves(s_.kernel, of)) {
       return concat("The kernel cannot serve it: it ",
                     s_.kernel == AttentionKernel::linear  ? "has no scores that a bias could be added to."
@@ -207,6 +230,7 @@ class Chooser {
   }
 
   const Situation& s_;
+  const bool task_known_;
   const Executor& on_;
   std::optional<Rope> rotary_;
   bool ends_ = false;  ///< what the model at hand has ends before the wanted length
@@ -218,15 +242,21 @@ class Chooser {
 Advice choose(const Situation& situation, const Executor& on) {
   Advice advice{.situation = completed(situation)};
   const Situation& s = advice.situation;
+  advice.task_known = situation.task || !s.from || task_at_hand(s);
   advice.measured = measured_size(s);
   advice.timed = timed_length(s);
-  advice.options = Chooser(s, on).options();
+  advice.options = Chooser(advice, on).options();
   const bool rotary = rotary_at_hand(s).has_value();
   for (const Unknown& unknown : unknowns()) {
     if (!of_task(unknown.tasks, *s.task) || !holds(unknown.length, is_longer(s)) || !holds(unknown.rotary, rotary))
       continue;
     if (s.from && !rotary) continue;  // it stays as it is
     advice.unknowns.push_back(filled(unknown.text, s));
+  }
+  if (s.from && s.from->lengths.unplaced > 0 && s.wanted > std::max(s.trained, s.longest)) {
+    advice.unknowns.emplace_back(
+        "How the layers without positions, which see all of the text, take more tokens than they were trained on: that "
+        "shows only where it is tried.");
   }
   if (s.from && !rotary) {
     advice.unknowns.emplace_back(

@@ -58,8 +58,8 @@ TEST(Choose, EverySituationHasAnAnswerThatItAllows) {
           EXPECT_TRUE(serves(s.kernel, *find(option.name))) << option.name;
           ASSERT_TRUE(option.costs.has_value());
           EXPECT_TRUE(s.learned || option.costs->parameters == 0) << option.name;
-          EXPECT_GT(option.costs->time, 0);
-          EXPECT_LT(option.costs->time, 1e6);
+          EXPECT_GT(*option.costs->time, 0);
+          EXPECT_LT(*option.costs->time, 1e6);
         }
       }
     }
@@ -194,6 +194,67 @@ TEST(Choose, AKernelServesWhatItsWayAllows) {
   EXPECT_EQ(all("swin_v2"), "1100");
   EXPECT_EQ(all("deberta"), "1000");
   EXPECT_EQ(all("shaw"), "1000");
+  for (const char* decay : {"retention", "lightning", "forgetting"}) EXPECT_EQ(all(decay), "1101") << decay;
+  EXPECT_EQ(all("gated_decay"), "1001");
+}
+
+TEST(Choose, LinearAttentionHasDecays) {
+  Situation s = small(Task::generate, AttentionKernel::linear);
+  for (const Index wanted : {64, 256}) {
+    s.wanted = wanted;
+    const Advice advice = choose(s);
+    EXPECT_EQ(named(advice, Rank::recommended), std::vector<std::string>{"gated_decay"});
+    EXPECT_EQ(named(advice, Rank::alternative)[0], "retention");
+    EXPECT_GT(*advice.options[0].costs->time, 0);
+  }
+  s.causal = false, s.wanted = 0;
+  EXPECT_EQ(named(choose(s), Rank::recommended), std::vector<std::string>{"rope:pairing=half"});
+  s.from = at_hand("retention");
+  const Advice forward = choose(s);
+  const auto kept = std::find_if(forward.options.begin(), forward.options.end(),
+                                 [](const Option& one) { return one.name == "retention"; });
+  ASSERT_NE(kept, forward.options.end());
+  EXPECT_EQ(kept->rank, Rank::avoid);
+  EXPECT_NE(kept->reasons[0].text.find("needs a causal mask"), std::string::npos);
+  s.causal = true;
+  EXPECT_EQ(named(choose(s), Rank::recommended), std::vector<std::string>{"retention"});
+}
+
+// Also those whose numbers a model computes for each call.
+TEST(Choose, EveryEncodingMayBeThatOfAModelAtHand) {
+  for (const Description& one : catalog()) {
+    SCOPED_TRACE(one.name);
+    Situation s{.trained = 64, .heads = 2, .dim = 16};
+    s.from = Subject{one.name, one};
+    const Advice advice = choose(s);
+    ASSERT_FALSE(advice.options.empty());
+    EXPECT_EQ(advice.options[0].name, one.name);
+    ASSERT_EQ(advice.options[0].rank, Rank::recommended);
+    EXPECT_EQ(advice.options[0].costs->time.has_value(), one.name != "bucket_bias");
+  }
+}
+
+TEST(Choose, AnEncodingSaysWhetherItIsForBothSides) {
+  const auto task = [](const char* name) {
+    Situation s = small(Task::generate);
+    s.task.reset(), s.from = at_hand(name);
+    return choose(s);
+  };
+  for (const char* name :
+       {"bert_relative_key", "wav2vec2_bert", "deberta", "deberta_v2", "t5", "gated_t5", "xlnet", "tupe"}) {
+    EXPECT_EQ(task(name).situation.task, Task::understand) << name;
+    EXPECT_TRUE(task(name).task_known) << name;
+  }
+  for (const char* name : {"t5_causal", "transformer_xl", "rope", "alibi", "learned"}) {
+    EXPECT_EQ(task(name).situation.task, Task::generate) << name;
+    EXPECT_FALSE(task(name).task_known) << name;
+  }
+  Situation sees = small(Task::generate);
+  sees.task.reset(), sees.from = at_hand("rope", Rope{.head_dim = 16, .pairing = Pairing::half});
+  sees.from->lengths.after = 7;
+  EXPECT_EQ(choose(sees).situation.task, Task::understand) << "its layer looks both ways";
+  sees.from->task = "speech";
+  EXPECT_EQ(choose(sees).situation.task, Task::speech) << "its file says more";
 }
 
 TEST(Choose, NumbersOutOfRangeAreRefused) {

@@ -146,6 +146,26 @@ const Rule table[] = {
      .shows = {"extensible"},
      .unless = "Attention stays within windows of the trained size."},
 
+    // A sequence, in linear attention: its state holds all keys alike, unless it decays.
+    {.tasks = generate,
+     .causal = yes,
+     .linear = yes,
+     .encoding = "gated_decay",
+     .because =
+         "In language modelling linear attention with it kept up with a LLaMA-like Transformer of moderate size, "
+         "and what was trained on 2,000 tokens went past 20,000 without significant loss.",
+     .source = "arXiv 2312.06635",
+     .unless = "The kernel has no decay, or the model is to have no gates: a layer computes them from each token."},
+    {.tasks = generate,
+     .causal = yes,
+     .linear = yes,
+     .encoding = "retention",
+     .because = "RetNet has it, beside xPos, with favourable scaling in language modelling: each head forgets at its "
+                "own rate, and nothing is learned.",
+     .source = "arXiv 2307.08621",
+     .shows = {"decay"},
+     .unless = "The kernel has no decay, or the text should say what is forgotten."},
+
     // A sequence, as long as it was trained.
     {.tasks = generate | understand | images,
      .length = as_trained,

@@ -28,6 +28,7 @@ struct Rule {
   Length length = Length::either;  ///< wanted against trained
   Holds tuning = Holds::either;    ///< of the situation, where the length is longer
   Holds causal = Holds::either;    ///< of the situation
+  Holds linear = Holds::either;    ///< of the situation's kernel: linear attention
   Holds rotary = Holds::no;        ///< yes: for a rotary model at hand; no: for a new model
   bool windowed = false;           ///< … whose layer has a window
   Rank rank = Rank::alternative;   ///< avoid; else options rank by their order

@@ -68,27 +68,33 @@ Index axes_at_hand(const Situation& s) {
   return grid_width(s, std::clamp<Index>(s.trained, 16, 256)) > 0 ? 2 : 1;
 }
 
-/// Whether the encoding of the model at hand is one for keys on both sides.
+/// Whether the layer of the model at hand looks both ways, or its encoding is one for keys on both sides.
 bool sees_both_sides(const Situation& s) {
+  if (s.from->lengths.after > 0) return true;
   const Description& of = s.from->description;
-  if (of.name.starts_with("bert_relative") || of.name.starts_with("deberta")) return true;
-  const Record spec = of.spec ? of.spec(size_at_hand(s)) : Record{};
-  if (!spec || spec.type().member("direction") == nullptr) return false;
-  const Value direction = spec.get("direction");
-  const auto* word = std::get_if<std::string>(&direction);
-  return word != nullptr && *word == "bidirectional";
+  if (of.encoding == nullptr || !of.encoding->both_sides) return false;
+  return of.encoding->both_sides(of.spec ? of.spec(size_at_hand(s)) : Record{});
 }
 
 /// Fills in the task, causal and axes, where they were left open. Throws as completed() does.
 void settle_task(Situation& s) {
   const Index axes = s.from ? axes_at_hand(s) : 1;
   if (s.axes != 0) check_range("axes", s.axes, 1, std::max<Index>(axes, 2));
-  if (!s.task) s.task = axes == 2 ? Task::images : s.from && sees_both_sides(s) ? Task::understand : Task::generate;
+  if (!s.task) s.task = s.from ? task_at_hand(s).value_or(Task::generate) : Task::generate;
   if (!s.causal) s.causal = s.task == Task::generate;
   if (s.axes == 0) s.axes = s.task == Task::images && !rotary_at_hand(s) ? 2 : axes;
 }
 
 }  // namespace
+
+std::optional<Task> task_at_hand(const Situation& s) {
+  if (axes_at_hand(s) == 2) return Task::images;
+  const std::vector<Answer>& words = task_answers();
+  const auto said =
+      std::find_if(words.begin(), words.end(), [&](const Answer& one) { return one.word == s.from->task; });
+  if (said != words.end()) return static_cast<Task>(said - words.begin());
+  return sees_both_sides(s) ? std::optional(Task::understand) : std::nullopt;
+}
 
 std::optional<Rope> rotary_at_hand(const Situation& s) {
   if (!s.from || !s.from->description.spec) return {};
@@ -154,7 +160,8 @@ void take_model(Situation& s, Subject model) {
   const Sizes& sizes = model.sizes;
   const RopeLengths& lengths = model.lengths;
   if (lengths.longest > 1) {
-    s.longest = lengths.longest, s.window = lengths.window <= lengths.longest ? lengths.window : 0;
+    const Index seen = lengths.chunks_before < 0 ? 0 : lengths.window * (lengths.chunks_before + 1);
+    s.longest = lengths.longest, s.window = seen <= lengths.longest ? seen : 0;
     s.trained = lengths.trained;
   } else if (sizes.length > 1) {
     s.trained = sizes.length;

@@ -11,6 +11,9 @@ namespace bearing::inspect {
 /// What was left open, filled in. Throws RangeError and ShapeError, as choose() does.
 Situation completed(Situation situation);
 
+/// What the model at hand is for; empty if nothing says it.
+std::optional<Task> task_at_hand(const Situation& situation);
+
 /// The rotary spec of the model at hand, if it has one.
 std::optional<Rope> rotary_at_hand(const Situation& situation);
 

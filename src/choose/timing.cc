@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bearing/attention.hpp>
+#include <bearing/linear_attention.hpp>
 #include <chrono>
 #include <limits>
 
@@ -11,14 +12,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Attention over itself, in float32.
+/// Attention over itself, in float32: softmax attention, or linear attention where that is the kernel.
 class TimedAttention {
  public:
-  TimedAttention(Index heads, Index length, Index dim, Index width, bool causal)
-      : tokens_(length, 0, 0, width), causal_(causal), heads_(heads), length_(length), dim_(dim) {
+  TimedAttention(const Situation& s, Index heads, Index length, Index width)
+      : tokens_(length, 0, 0, width),
+        causal_(*s.causal),
+        linear_(s.kernel == AttentionKernel::linear),
+        heads_(heads),
+        length_(length),
+        dim_(s.dim) {
     Normal draw(1);
     for (std::vector<float>* rows : {&q_, &k_, &v_, &out_}) {
-      rows->resize(static_cast<std::size_t>(heads * length * dim));
+      rows->resize(static_cast<std::size_t>(heads * length * dim_));
       for (float& number : *rows) number = static_cast<float>(draw());
     }
   }
@@ -27,14 +33,19 @@ class TimedAttention {
     const auto rows = [&](auto& of) { return bhtd(of.data(), 1, heads_, length_, dim_); };
     const auto read = [&](auto& of) { return bhtd<const float>(of.data(), 1, heads_, length_, dim_); };
     const Clock::time_point start = Clock::now();
-    attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
-                     {.mask = causal_ ? Mask::causal_top_left : Mask::none});
+    if (linear_) {
+      linear_attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
+                              {.mask = causal_ ? Mask::causal_top_left : Mask::none});
+    } else {
+      attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
+                       {.mask = causal_ ? Mask::causal_top_left : Mask::none});
+    }
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
  private:
   Tokens tokens_;
-  bool causal_;
+  bool causal_, linear_;
   Index heads_, length_, dim_;
   std::vector<float> q_, k_, v_, out_;
 };
@@ -60,13 +71,20 @@ std::shared_ptr<const Drawn<float>> met_by_attention(const Description& of, cons
   return drawn_encoding<float>(*info, of.computed->spec_of(call), size, of.computed, call);
 }
 
-double time_of(const Description& encoding, const Situation& s, Index heads) {
+/// Whether the caller of an encoding must give it whole numbers, as buckets of pairs of tokens.
+bool goes_by_given_indices(const Description& of) {
+  return of.encoding != nullptr && std::any_of(of.encoding->parameters.begin(), of.encoding->parameters.end(),
+                                               [](const ParameterInfo& one) { return one.indices; });
+}
+
+/// Empty: not timed.
+std::optional<double> time_of(const Description& encoding, const Situation& s, Index heads) {
+  if (goes_by_given_indices(encoding)) return {};
   const SpecimenOptions size{.heads = heads, .dim = s.dim, .length = timed_length(s), .seed = s.seed};
   const std::shared_ptr<const Drawn<float>> drawn = met_by_attention(encoding, size);
   if (drawn == nullptr || !drawn->made.term) return 1;
   const Index width = make(encoding, size).width;
-  TimedAttention attention(heads, width > 0 ? std::min(width * width, size.length) : size.length, s.dim, width,
-                           *s.causal);
+  TimedAttention attention(s, heads, width > 0 ? std::min(width * width, size.length) : size.length, width);
   TermList<float> terms;
   terms.terms[0] = *drawn->made.term, terms.size = 1;
   double with = std::numeric_limits<double>::infinity(), without = with;

@@ -262,6 +262,16 @@ class EncodingDescriber {
   }
   /// f(const Spec&) → bool.
   template <class F>
+  EncodingDescriber& both_sides(F f) {
+    info_.both_sides = [f](const Record& spec) { return f(describe::spec_from<Spec>(spec)); };
+    return *this;
+  }
+  EncodingDescriber& both_sides() {
+    info_.both_sides = [](const Record&) { return true; };
+    return *this;
+  }
+  /// f(const Spec&) → bool.
+  template <class F>
   EncodingDescriber& whole_positions(F f) {
     info_.whole_positions = [f](const Record& spec) { return f(describe::spec_from<Spec>(spec)); };
     return *this;
@@ -395,6 +405,7 @@ class Describer {
     info.scores = ScoreTerm<E, double>, info.turns_values = ValueRowTerm<E, double>;
     info.values = ValueTerm<E, double> || info.turns_values;
     if constexpr (requires { E::whole_rows; }) info.whole_rows = E::whole_rows;
+    info.decays = StateTerm<E>;
     return EncodingDescriber<Spec>({info, to_.descriptions_, to_.computed_, paper_, home_});
   }
 

@@ -15,6 +15,8 @@ namespace {
 
 /// 2^27, 1 GiB: more is likely a typing error.
 constexpr Index largest_example = Index{1} << 27;
+/// What may be of any size, and has no usual one: as many as Inkling's rows have numbers for each query.
+constexpr Index usual_extent = 16;
 
 std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& parameter, const Record& spec,
                             const Sizes& sizes) {
@@ -23,7 +25,8 @@ std::vector<Index> shape_of(const EncodingInfo& info, const ParameterInfo& param
   for (const Extent& extent : parameter.extents) {
     Index size = extent.or_one ? 1 : extent.size(spec, sizes);
     if (size == Extent::any && extent.name == "sets") size = sizes.heads;
-    if (size == Extent::any && extent.usual) size = extent.usual(spec, sizes);
+    if (size == Extent::any && extent.name == "time") size = sizes.length;
+    if (size == Extent::any) size = extent.usual ? extent.usual(spec, sizes) : usual_extent;
     if (size < 0) {
       throw ShapeError(text::concat("[", info.name, "] ", parameter.name, ": must have extents of at least 0, got ",
                                     extent.name, " = ", size));
@@ -132,6 +135,8 @@ std::shared_ptr<const Drawn<A>> drawn_encoding(const EncodingInfo& info, const R
   const Sizes sizes{.batch = 1,
                     .heads = options.heads,
                     .kv_heads = options.heads,
+                    .q_len = options.length,
+                    .k_len = options.length,
                     .dim = options.dim,
                     .value_dim = options.dim,
                     .length = options.length};

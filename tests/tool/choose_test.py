@@ -96,6 +96,12 @@ class Choose(support.Base):
                            ("deberta_base", "understand, not causal")):
             self.assertIn(f"For: {task}", run("choose", "--from", f"{file}{name}.json").stdout)
 
+    def test_choose_takes_every_encoding_as_a_models(self):
+        for name, time in (("gated_t5", True), ("relative_logits", True), ("gated_decay", True), ("angle_rows", True), ("bucket_bias", False)):
+            (option, *_) = self.report("--from", name, "--trained", "64", "--heads", "2", "--dim", "16")["options"]
+            self.assertEqual((option["name"], option["rank"], option["costs"]["time"] is not None), (name, "recommended", time))
+        self.assertIn("attention is not timed", run("choose", "--from", "bucket_bias").stdout)
+
     def test_choose_says_how_a_scaling_gets_into_a_file(self):
         how = 'For config.json, in Python: bearing.hf_rope(bearing.encoding("rope_yarn:...'
         for arguments, said in ((["--from", f"@{LLAMA}", "--wanted", "256k"], True), (["--from", f"@{LLAMA}"], False),

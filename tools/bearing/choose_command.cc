@@ -83,9 +83,7 @@ void choose_encoding(const ChooseOptions& options) {
     progress.show("choose: measuring");
     return inspect::choose(situation, on);
   });
-  // A model may say what it is for; none says that it generates.
-  const bool task_said = situation.task || !situation.from || advice.situation.task != inspect::Task::generate;
-  deliver(options.out, options.json ? to_json(advice) : to_text(advice, output_style(options.out), task_said));
+  deliver(options.out, options.json ? to_json(advice) : to_text(advice, output_style(options.out)));
 }
 
 void add_options(Command& command, ChooseOptions& options) {

@@ -23,9 +23,10 @@ const std::string& kernel_word(const Situation& s) {
   return word(inspect::kernel_answers(), static_cast<std::size_t>(s.kernel));
 }
 
-std::string situation_text(const Situation& s, bool task_said) {
+std::string situation_text(const Advice& advice) {
+  const Situation& s = advice.situation;
   const char* units = s.axes == 2 ? "patches" : "tokens";  // of text, where a third axis is time
-  std::string out = fmt::format("{}{}, {}, {}, ", task_word(s), task_said ? "" : " (not said: --task)",
+  std::string out = fmt::format("{}{}, {}, {}, ", task_word(s), advice.task_known ? "" : " (not said: --task)",
                                 *s.causal ? "causal" : "not causal",
                                 s.axes == 1   ? "one axis"
                                 : s.axes == 2 ? "two axes"
@@ -52,9 +53,10 @@ std::string costs_text(const Costs& costs, const Advice& advice) {
                                ? "holds nothing"
                                : fmt::format("holds {} numbers at {} tokens, {}", grouped(costs.held),
                                              grouped(advice.measured.length), costs.memory);
-  const std::string time = costs.time == 1 ? "no time in attention"
-                                           : fmt::format("attention takes {:.2f} times as long at {} tokens",
-                                                         costs.time, grouped(advice.timed));
+  const std::string time = !costs.time        ? "attention is not timed, as it goes by indices that are given"
+                           : *costs.time == 1 ? "no time in attention"
+                                              : fmt::format("attention takes {:.2f} times as long at {} tokens",
+                                                            *costs.time, grouped(advice.timed));
   return fmt::format("Costs: {}; {}; {}.", learned, held, time);
 }
 
@@ -104,8 +106,8 @@ std::string nothing_fits(const Situation& s) {
 
 }  // namespace
 
-std::string to_text(const Advice& advice, const Style& style, bool task_said) {
-  std::string out = wrapped("For: " + situation_text(advice.situation, task_said), style.width, 0);
+std::string to_text(const Advice& advice, const Style& style) {
+  std::string out = wrapped("For: " + situation_text(advice), style.width, 0);
   if (advice.options.empty() || advice.options.front().rank == Rank::avoid) {
     out += "\n" + wrapped(nothing_fits(advice.situation), style.width, 0);
   }
@@ -167,7 +169,12 @@ void write(JsonWriter& json, const inspect::Option& option) {
     json.member("parameters", option.costs->parameters);
     json.member("held", option.costs->held);
     json.member("memory", std::string_view(option.costs->memory));
-    json.member("time", option.costs->time);
+    json.key("time");
+    if (option.costs->time) {
+      json.value(*option.costs->time);
+    } else {
+      json.null();
+    }
     json.end_object();
   } else {
     json.null();

@@ -7,8 +7,8 @@
 
 namespace bearing::tool {
 
-/// An answer for people. task_said: the task is the user's, or the model's.
-std::string to_text(const inspect::Advice& advice, const Style& style, bool task_said);
+/// An answer for people.
+std::string to_text(const inspect::Advice& advice, const Style& style);
 /// "bearing.choose/1"
 std::string to_json(const inspect::Advice& advice);
 

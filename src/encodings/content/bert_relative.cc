@@ -179,6 +179,7 @@ void describe_bert_relative(Describer& to) {
       .form(Form::rows_by_index)
       .whole_positions()
       .reads_content()
+      .both_sides()
       .called("bert_relative_key", "BERT, relative_key", "vectors per distance meet queries",
               of_type(BertRelativeType::relative_key))
       .also({"relative_key"})

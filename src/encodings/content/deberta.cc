@@ -208,6 +208,7 @@ void describe_deberta(Describer& to) {
       .form(Form::rows_by_index)
       .whole_positions()
       .reads_content()
+      .both_sides()
       .softmax_scale(deberta_softmax_scale)
       .called("deberta", "DeBERTa", "content meets distance both ways", buckets(0))
       .called("deberta_v2", "DeBERTa v2 and v3", "DeBERTa with buckets of distance", buckets(256))

@@ -128,6 +128,7 @@ void describe_gated_t5(Describer& to) {
       .form(Form::per_query)
       .whole_positions()
       .causal([](const GatedT5& spec) { return spec.direction == T5Direction::causal; })
+      .both_sides([](const GatedT5& spec) { return spec.direction == T5Direction::bidirectional; })
       .called("gated_t5", "T5 buckets with a gate", "a learned bias per range of distance, times the query's gate",
               [](const ExampleSize&) { return GatedT5{.direction = T5Direction::bidirectional}; })
       .also({"wavlm"})

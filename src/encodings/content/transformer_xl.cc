@@ -224,6 +224,7 @@ void describe_transformer_xl(Describer& to) {
       .whole_positions()
       .reads_content()
       .causal(is_causal)
+      .both_sides([](const TransformerXL& xl) { return !is_causal(xl); })
       .computes<3, 2>(
           computed_rows(),
           []<class A>(const ComputedCall& call, const View<A, 3>& r, const Param<A, 2>& w_r) {

@@ -319,6 +319,7 @@ void describe_tupe(Describer& to) {
         make_with_spec<TupeBias>)
       .form(Form::positions)
       .whole_positions()
+      .both_sides()
       .softmax_scale([](const Tupe&, Index dim) { return tupe_softmax_scale(dim); })
       .called("tupe", "TUPE-A", "position meets position, apart from words", with_bins(0))
       .also({"tupe_a"})

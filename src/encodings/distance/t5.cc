@@ -174,6 +174,7 @@ void describe_t5(Describer& to) {
       .whole_positions()
       .softmax_scale([](const T5&, Index) { return 1.0; })
       .causal([](const T5& t5) { return t5.direction == T5Direction::causal; })
+      .both_sides([](const T5& t5) { return t5.direction == T5Direction::bidirectional; })
       .called("t5", "T5 buckets, both directions", "a learned bias per range of distance",
               [](const ExampleSize&) { return T5{.direction = T5Direction::bidirectional}; })
       .also({"t5_bidirectional"})

@@ -96,6 +96,7 @@ void describe_t5_axis(Describer& to) {
       .form(Form::dense)
       .whole_positions([](const T5Axis& spec) { return spec.multiplier == 1; })
       .causal([](const T5Axis& spec) { return spec.direction == T5Direction::causal; })
+      .both_sides([](const T5Axis& spec) { return spec.direction == T5Direction::bidirectional; })
       .width([](const T5Axis& spec, Index length) { return spec.axis == 1 ? inspect::square_side(length) : 0; })
       .called("t5_axis", "T5 buckets on one axis", "a learned bias per range of distance along one axis",
               [](const ExampleSize&) {
