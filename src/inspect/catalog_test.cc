@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <bearing/catalog.hpp>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/elementwise_rope.hpp>
 #include <bearing/encodings/learned.hpp>
 #include <bearing/error.hpp>
+#include <bearing/reference/elementwise_rope.hpp>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -39,6 +41,23 @@ TEST(Catalog, EveryHeaderOfAnEncodingHasAnEntry) {
     ++headers;
   }
   EXPECT_GT(headers, 20);
+}
+
+TEST(Catalog, PatchesOfHunyuanAreTurnedByPlaceColumnRowAndImage) {
+  // 16 patches are 4 by 4, so that token 6 stands in row 1 and column 2. Pairs are halves: of 4 pairs each member has
+  // an axis of its own.
+  const ElementwiseRope spec = ElementwiseRope::hunyuan({.head_dim = 8, .pairing = Pairing::half}, {1, 1, 1, 1});
+  const Specimen specimen = make(*find("elementwise_rope"), small);
+  ASSERT_EQ(specimen.width, 4);
+  const std::vector<double> x{1, 2, 3, 4, 5, 6, 7, 8};
+  Array rows(3, 1, 8);
+  for (Index h = 0; h < 3; ++h) std::copy(x.begin(), x.end(), rows.values.begin() + h * 8);
+  const Array turned = specimen.turn(Side::key, specimen.tokens(1, 6), rows);
+  std::vector<double> expected(8);
+  const double place[] = {6, 2, 1, 0};
+  reference::elementwise_row(spec, resolve(spec.rope), place, dense<const double>(x.data(), 8),
+                             dense(expected.data(), 8));
+  for (Index d = 0; d < 8; ++d) EXPECT_NEAR(turned(0, 0, d), expected[static_cast<std::size_t>(d)], 1e-13) << d;
 }
 
 TEST(Catalog, NamesAreUniqueAndFound) {

@@ -44,6 +44,14 @@ TEST(Properties, OfRope) {
   EXPECT_NE(p.at("memory").evidence.find("O(L)"), std::string::npos);
 }
 
+TEST(Properties, TwoAnglesForAPairAreNoRotation) {
+  for (const char* name : {"elementwise_rope", "hunyuan_vl", "vjepa2"}) {
+    const auto p = checked(name);
+    EXPECT_EQ(p.at("relative").verdict, Verdict::no) << name;
+    EXPECT_EQ(p.at("norm").verdict, Verdict::no) << name;
+  }
+}
+
 TEST(Properties, AttentionFactorOfYarnMultipliesEveryNorm) {
   const Property norm = checked("rope_yarn").at("norm");
   EXPECT_EQ(norm.verdict, Verdict::no);

@@ -204,6 +204,50 @@ void ElementwiseRows<A>::turn_grads(const RowTile& tile, const A*, const A* d_y,
 template class ElementwiseRows<float>;
 template class ElementwiseRows<double>;
 
+namespace {
+
+/// Four axes of the pairs as alike as they can be: fewer where there are fewer pairs.
+ElementwiseRope hunyuan_of(const ExampleSize& size) {
+  const Index pairs = std::max<Index>(1, size.dim / 2), axes = std::min(pairs, max_axes);
+  std::vector<Index> sections(static_cast<std::size_t>(axes), pairs / axes);
+  for (Index a = 0; a < pairs % axes; ++a) ++sections[static_cast<std::size_t>(a)];
+  return ElementwiseRope::hunyuan({.head_dim = size.dim, .pairing = Pairing::half}, sections);
+}
+
+/// What a patch of an image has on each axis, from its row and column. Sections are HunyuanVL's, whose last axes are
+/// column, row and image, after the place in the sequence; a rope's axes are V-JEPA 2's frame, row and column. Two are
+/// row and column.
+std::vector<double> patch_on_axes(const ElementwiseRope& spec, Index axes, Index width, double row, double column) {
+  if (axes == 2) return {row, column};
+  std::vector<double> on(static_cast<std::size_t>(axes));
+  if (spec.sections.empty()) return on.end()[-2] = row, on.end()[-1] = column, on;
+  if (axes == 4) on[0] = row * static_cast<double>(width) + column;
+  return on.end()[-3] = column, on.end()[-2] = row, on;
+}
+
+/// With more than one axis its tokens are patches of an image: at one position on all axes some of it is RoPE.
+inspect::Specimen elementwise_example(const ExampleSize& size, const ElementwiseRope& spec) {
+  const Index axes = member_frequencies(spec).first.axes;
+  inspect::Specimen specimen{.options = size};
+  if (axes > 1) specimen.width = inspect::square_side(size.length);
+  specimen.turn_rows = [rows = std::make_shared<const ElementwiseRows<double>>(spec), spec, axes,
+                        width = specimen.width](Side side, const Positions& at, View<const double, 4> x,
+                                                View<double, 4> y, const Executor& on) {
+    if (at.axes() == 1) return bearing::turn<double>(*rows, side, at, x, y, on);
+    const Index time = x.shape[2];
+    std::vector<double> places(static_cast<std::size_t>(axes * time));
+    for (Index t = 0; t < time; ++t) {
+      const std::vector<double> patch = patch_on_axes(spec, axes, width, at.real(0, 0, t), at.real(1, 0, t));
+      for (std::size_t a = 0; a < patch.size(); ++a)
+        places[a * static_cast<std::size_t>(time) + static_cast<std::size_t>(t)] = patch[a];
+    }
+    bearing::turn<double>(*rows, side, Positions(dense<const double>(places.data(), axes, 1, time)), x, y, on);
+  };
+  return specimen;
+}
+
+}  // namespace
+
 void describe_elementwise_rope(Describer& to) {
   to.home("elementwise_rope", {"Assran et al.", 2025, "arXiv 2506.09985"});
   constexpr const char* formula =
@@ -228,14 +272,12 @@ void describe_elementwise_rope(Describer& to) {
              formula, "V-JEPA 2: Assran et al. 2025, arXiv 2506.09985; HunyuanVL as in transformers.");
   to.encoding<ElementwiseRope>("ElementwiseRows", rows_text.c_str(), {}, make_with_spec<ElementwiseRows>)
       .called("elementwise_rope", "RoPE with two angles for a pair",
-              "turns each element of a pair by an angle of its own",
-              [](const ExampleSize& size) {
-                const Index first = size.dim / 2;
-                return ElementwiseRope{.rope = {.head_dim = size.dim, .pairing = Pairing::half},
-                                       .joined = Pairing::half,
-                                       .sections = {first, size.dim - first}};
-              })
-      .also({"hunyuan_vl", "vjepa2"});
+              "turns each element of a pair by an angle of its own", hunyuan_of)
+      .also({"hunyuan_vl"})
+      .example(elementwise_example)
+      .called("vjepa2", "V-JEPA 2's RoPE", "turns the two members of a pair at two speeds",
+              [](const ExampleSize& size) { return ElementwiseRope::vjepa2(size.dim); })
+      .example(elementwise_example);
 }
 
 }  // namespace bearing
