@@ -43,6 +43,10 @@ TEST(Catalog, EveryHeaderOfAnEncodingHasAnEntry) {
   EXPECT_GT(headers, 20);
 }
 
+TEST(Catalog, RopeOnTwoAxesHasTheBaseOfItsAuthorsImages) {
+  EXPECT_EQ(find("rope_axial")->spec(small).as<Rope>()->base, 100);
+}
+
 TEST(Catalog, PatchesOfHunyuanAreTurnedByPlaceColumnRowAndImage) {
   // 16 patches are 4 by 4, so that token 6 stands in row 1 and column 2. Pairs are halves: of 4 pairs each member has
   // an axis of its own.

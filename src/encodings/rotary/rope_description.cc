@@ -236,8 +236,10 @@ Rope scaled(const ExampleSize& size) {
   return rope_of(size, scaling);
 }
 
+/// With the base that its authors' code has for images, of few patches a side (naver-ai/rope-vit).
 Rope axial(const ExampleSize& size) {
   Rope rope = rope_of(size);
+  rope.base = 100;
   rope.axes = RopeAxes::axial({size.dim / 4, size.dim / 2 - size.dim / 4});
   return rope;
 }
