@@ -121,12 +121,22 @@ std::string speed(const Shown& shown, Pair pair, double unit, const Executor& on
   return text::concat("a turn in ", short_number(2 * std::numbers::pi / std::abs(turn)), " tokens");
 }
 
+/// "pair 3 of 8", "pairs 0, 2, 5, 7 of 8"
+std::string pairs_of_all(const std::vector<Index>& some, Index all) {
+  std::string numbers;
+  for (const Index n : some) numbers += (numbers.empty() ? "" : ", ") + std::to_string(n);
+  return text::concat(some.size() == 1 ? "pair " : "pairs ", numbers, " of ", all);
+}
+
 /// All dials of an encoding: a row of pairs, and another one where positions are moved.
 void add_dials(const Shown& shown, const Hands& hands, const FigureOptions& options, Figure& figure,
-               std::string& angles) {
+               std::string& angles, std::string& left_out) {
   const double unit = shown.specimen.turn_rows ? 1 : 0;  // what is added stands alone
   const std::vector<Pair> pairs = pairs_of(shown, options.on);
   const std::vector<Index> wanted = options.dims.empty() ? some_of(static_cast<Index>(pairs.size()), 4) : options.dims;
+  if (wanted.size() < pairs.size()) {
+    left_out += text::concat(left_out.empty() ? "" : "; ", shown.name(), ": ", pairs_of_all(wanted, std::ssize(pairs)));
+  }
   for (const Index moved : {Index{0}, hands.moved}) {
     for (const Index n : wanted) {
       const Pair pair = pair_of(pairs, n);
@@ -153,9 +163,12 @@ Figure hands(std::span<const Subject> encodings, const FigureOptions& options) {
   for (const Index p : hands.positions) last = std::max(last, p + hands.moved);
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 1, .dim = 8, .length = last + 1});
   Figure figure{.title = "A hand for each position: " + names_of(shown)};
-  std::string angles;
-  for (const Shown& one : shown) add_dials(one, hands, options, figure, angles);
-  figure.text = "Dials with a hand for each position, one dial for each pair of dimensions.";
+  std::string angles, left_out;
+  for (const Shown& one : shown) add_dials(one, hands, options, figure, angles, left_out);
+  figure.text =
+      left_out.empty()
+          ? "Dials with a hand for each position, one dial for each pair of dimensions."
+          : "Dials with a hand for each position, one dial for each of some pairs of dimensions (" + left_out + ").";
   if (!angles.empty()) figure.text += " Between the first hand and the last: " + angles + ".";
   const std::size_t rows = shown.size() * (hands.moved > 0 ? 2 : 1), in_a_row = figure.panels.size() / rows;
   const bool aligned = rows > 1 && in_a_row > 1 && in_a_row <= 4;  // each pair's dials stand below each other

@@ -65,6 +65,14 @@ TEST(Hands, OfAPairStandBelowEachOther) {
   EXPECT_EQ(figure("hands", only("rope"), {.dim = 8}).columns, 2);  // four dials of one row
 }
 
+TEST(Hands, OfManyPairsSayWhichAreShown) {
+  const std::string text = figure("hands", only("rope"), {.dim = 16}).text;
+  EXPECT_NE(text.find("one dial for each of some pairs of dimensions (rope: pairs 0, 2, 4, 7 of 8)."), text.npos)
+      << text;
+  EXPECT_NE(figure("hands", only("rope"), {.dim = 8, .dims = {3}}).text.find("(rope: pair 3 of 4)."), text.npos);
+  EXPECT_EQ(figure("hands", only("rope"), {.dim = 8}).text.find("some"), text.npos);
+}
+
 TEST(Hands, ThatLieOnEachOtherHaveOneText) {
   const Panel slow = figure("hands", only("rope"), {.dim = 8, .dims = {3}}).panels[0];
   ASSERT_EQ(slow.notes.size(), 1u);
