@@ -45,7 +45,7 @@ def tasks_figure(title: str, by_task: dict[str, list[Runs]]) -> Figure:
         for multiple in ("1", "2")
     )  # fmt: skip
     words = " ".join(
-        f"{task} at twice the trained length: {title_of(best[0].encoding)} {said(best[1])} is the best."
+        f"{task} at twice the trained length: {title_of(best[0].encoding)} {said(best[1])} is highest."
         for task, runs in by_task.items()
         for best in ranked(runs, "2", "exact")[:1]
     )
@@ -193,9 +193,17 @@ def variants_table(runs: Sequence[Runs]) -> str:
 # images
 
 
+# What the lab puts together of an encoding that serves one axis.
+_TOGETHER = {"t5_axis": "T5 buckets, a bias for each axis"}
+
+
+def _image_encoding(runs: Runs) -> str:
+    return _TOGETHER.get(runs.encoding, title_of(runs.encoding))
+
+
 def _image_name(runs: Runs) -> str:
     method = runs.setting["method"]
-    return title_of(runs.encoding) + ("" if method == "none" else f" ({method})")
+    return _image_encoding(runs) + ("" if method == "none" else f" ({method})")
 
 
 def _by_picture(runs: Sequence[Runs]) -> dict[str, list[Runs]]:
@@ -228,22 +236,52 @@ def images_figure(title: str, runs: Sequence[Runs]) -> Figure:
         panels.append(matrix_panel(task, names, [f"{one}×" for one in multiples], value, "accuracy"))
         best = ranked(some, multiples[-1], "accuracy")[:1]
         words += [
-            f"{task} at {multiples[-1]} times the side: {_image_name(one)} {said(number)} is the best."
+            f"{task} at {multiples[-1]} times the side: {_image_name(one)} {said(number)} is highest."
             for one, number in best
         ]
     return Figure(kind="lab", title=title, text=" ".join(words), panels=tuple(panels), columns=min(2, len(panels)))
 
 
+def _as_good_as_guessing(order: Sequence[tuple[Runs, Interval]], multiple: str) -> list[Runs]:
+    """The runs that are not told from a model without places, which can only guess; it is none of them."""
+    nope = next((one for one, _ in order if one.encoding == "nope"), None)
+    if nope is None:
+        return []
+    return [one for one, _ in order if one is not nope and tied(one, nope, multiple, "accuracy")]
+
+
 def images_answer(runs: Sequence[Runs]) -> str:
+    """The best at each side of the grid. At the trained side stretching changes nothing, so each encoding stands once;
+    runs of one seed, which would tie with all, are left out."""
     lines = [f"In these runs ({size_of(runs)}), by accuracy:", ""]
-    for task, some in _by_picture(runs).items():
+    alone = [one for one in runs if len(one.rows) < 2]
+    some_seeds = [one for one in runs if len(one.rows) > 1]
+    for task, some in _by_picture(some_seeds or runs).items():
         for multiple in sorted({m for one in some for m in one.multiples}, key=float):
-            order = ranked(some, multiple, "accuracy")
+            of = [one for one in some if multiple != "1" or one.setting["method"] == "none"]
+            order = ranked(of, multiple, "accuracy")
             first = [_image_name(one) for one in best_of(order, multiple, "accuracy")]
-            names = and_list(first) if len(first) <= 5 else f"{len(first)} of {len(order)} encodings"
-            lines.append(
-                f"- **{task}** at {multiple} times the trained side: {names} {'tie' if len(first) > 1 else 'is best'} ({said(order[0][1])})."
-            )
+            guess = _as_good_as_guessing(order, multiple)
+            begin = f"- **{task}** at {multiple} times the trained side:"
+            if order[0][0].encoding == "nope" or any(one is order[0][0] for one in guess):
+                lines.append(
+                    f"{begin} nothing is known to do better than NoPE, which guesses; the highest mean is that of"
+                    f" {_image_name(order[0][0])} ({said(order[0][1])})."
+                )
+                continue
+            what = "encodings" if multiple == "1" else "encodings, counted or stretched,"
+            names = and_list(first) if len(first) <= 5 else f"{len(first)} of {len(order)} {what}"
+            words = f"{begin} {names} {'tie' if len(first) > 1 else 'is best'} ({said(order[0][1])})."
+            if multiple == "1" and guess:
+                low = sorted(dict.fromkeys(_image_name(one) for one in guess))
+                words += (
+                    f" Not told from NoPE, which guesses: {and_list(low)}. They may not have learned the question here, so larger"
+                    " grids say nothing of them."
+                )
+            lines.append(words)
+    if some_seeds and alone:
+        names = sorted({_image_encoding(one) for one in alone})
+        lines += ["", f"Runs of one seed tie with everything and are not counted: {and_list(names)}."]
     return "\n".join(lines)
 
 

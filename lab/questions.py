@@ -58,8 +58,8 @@ class Claim:
 
     encoding: str  # as the claim has it
     quality: str
-    runs: str  # the encoding of the runs that answer it: models here are causal
-    page: str
+    runs: str  # the encoding of the runs that answer it
+    page: str  # of the question whose runs they are
 
     @property
     def says(self) -> str:
@@ -79,7 +79,7 @@ class Claim:
 
 CLAIMS = (
     Claim("sinusoidal", "moderate", "sinusoidal", "sinusoidal"),
-    Claim("t5", "moderate", "t5_causal", "biases"),
+    Claim("t5", "moderate", "t5", "encoders"),
     Claim("alibi", "excellent", "alibi", "alibi"),
     Claim("rope", "good", "rope", "rope"),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -80,8 +82,12 @@ def nope_answer(nope: Runs, others: Sequence[Runs]) -> str:
         order = "as well as, within the interval," if tie else "better than" if own.mean < its.mean else "worse than"
         parts.append(f"{order} {title_of(one.encoding)} ({said(its)})")
     worse = sum(part.startswith("worse") for part in parts)
-    kind = "a causal model" if nope.setting["kind"] == "causal" else "an encoder"
-    word = "Yes" if worse == 0 else "It learns, but less" if worse == len(parts) else "As well as some"
+    if nope.setting["kind"] == "causal":
+        kind = "a causal model"
+        word = "Yes" if worse == 0 else "It learns, but less" if worse == len(parts) else "It learns as well as some"
+    else:
+        kind = "an encoder"
+        word = f"With {worse} of {len(parts)} encodings an encoder learns more than without positions"
     return (
         f"**{word}**, in these runs ({size_of([nope])}). At the trained length {kind} without positions does"
         f" {and_list(parts)}. {text_sentence(nope)}"
@@ -132,8 +138,29 @@ def solved_by(runs: Sequence[Runs], multiple: str) -> list[str]:
     return [title_of(one.encoding) for one, number in order if number.mean >= SOLVED]
 
 
+def tasks_asked(by_task: dict[str, list[Runs]]) -> str:
+    """What each task asks, with a row of it and what guessing gives, from its own words."""
+    from .tasks import TASKS  # which needs NumPy alone, but reads the text
+
+    rows = []
+    for name in by_task:
+        about = inspect.getdoc(TASKS[name]) or ""
+        asks, example = (
+            about.partition("\n")[0],
+            re.search(r"^A row: (.*?)\. (?:Whether|A length|Metric)", about, re.M | re.S),
+        )
+        if example is None:
+            raise ValueError(f"the docstring of {name} must have a paragraph that begins with 'A row: ', got none")
+        row = " ".join(example[1].split()).replace("``", "`").replace("|", "\\|")
+        guessed = TASKS[name].guessed
+        rows.append([name, asks, row, f"{guessed:g}" if guessed else "nearly 0"])
+    return table(["task", "asks", "a row", "exact match by guessing"], rows)
+
+
 def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
     """Who solves what at a multiple, task by task."""
+    from .tasks import TASKS
+
     every = [one for runs in by_task.values() for one in runs]
     lines = [f"At {multiple} times the trained length, in these runs ({size_of(every)}):", ""]
     for task, runs in by_task.items():
@@ -142,13 +169,16 @@ def task_answer(by_task: dict[str, list[Runs]], multiple: str) -> str:
             lines.append(f"- **{task}** is solved by {and_list(solved)}.")
             continue
         best = ranked(runs, multiple, "exact")
+        guessed = TASKS[task].guessed
         names = "none could be asked"
         if best:
             first, number = best[0]
             names = (
-                f"the best is {title_of(first.encoding)} with {said(number)}"
-                if number.mean
-                else "none gets an input right"
+                "none gets an input right"
+                if not number.mean
+                else f"none is known to do better than guessing, which gives {guessed:g} (the highest is {said(number)})"
+                if guessed and number.mean - number.half <= guessed
+                else f"the best is {title_of(first.encoding)} with {said(number)}"
             )
         base = (
             f"{len(learnt)} of {len(runs)} solve it at the trained length"
@@ -209,7 +239,9 @@ def settings_table(runs: Sequence[Runs]) -> str:
 def found_here(paper: Paper, here: dict[str, Runs]) -> str:
     """What the runs say to a paper's finding: the ratio of the rule, and whether that is the same."""
     found = [one for one in (*paper.encodings, *paper.ahead_of) if one in here]
-    ours = "; ".join(f"{title_of(one)}: {verdict(here[one])}, {said(here[one].ratio())} times" for one in found)
+    ours = "; ".join(
+        f"{title_of(one)}: {verdict(here[one])}, {said(here[one].ratio())} times in the last quarter" for one in found
+    )
     if not found:
         return "see above"
     if paper.verdict:

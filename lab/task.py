@@ -38,6 +38,7 @@ class Task(Protocol):
     causal: bool  # made for causal models
     for_encoders: bool  # a model that sees the whole row may be asked too: no answer stands in it
     metric: str  # the measure that speaks for the task: "exact", "accuracy" or "loss"
+    guessed: float  # the share of answers that are right in all their tokens by guessing, nearly 0 where they are long
 
     def time(self, length: int) -> int:
         """How many tokens the rows of a batch have, pads included."""
@@ -124,6 +125,7 @@ class Lettered:
     letters: Letters
     causal = True
     for_encoders = False
+    guessed = 0.0
 
     @property
     def vocabulary(self) -> int:

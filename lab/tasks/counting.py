@@ -27,6 +27,7 @@ class Parity(Lettered):
     unit = "bits"
     trained = 8
     metric = "exact"
+    guessed = 1 / 2
     for_encoders = True
     letters = Letters(" >|01yn")
 
@@ -55,6 +56,7 @@ class Summation(Lettered):
     unit = "digits"
     trained = 8
     metric = "exact"
+    guessed = 1 / 10
     for_encoders = True
     letters = Letters(" >|0123456789")
 

@@ -33,6 +33,7 @@ class Masked:
     causal = False
     for_encoders = True
     metric = "loss"
+    guessed = 0.0
 
     def __init__(self, text: Text) -> None:
         self._text = text

@@ -48,6 +48,7 @@ class Text:
     causal = True
     for_encoders = False
     metric = "loss"
+    guessed = 0.0
 
     def __init__(self, file: str | Path | None = None) -> None:
         self._file = None if file is None else Path(file)

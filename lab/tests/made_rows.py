@@ -58,7 +58,7 @@ def tasks() -> dict[str, list[Runs]]:
 def encoders() -> list[dict[str, Any]]:
     return [
         one
-        for name, last in (("nope", 9.0), ("rope", 5.0))
+        for name, last in (("nope", 9.0), ("rope", 5.0), ("t5", 7.0))
         for one in seeds(name, flat(last, 9.0), "encoders", task="masked", kind="encoder")
     ]
 

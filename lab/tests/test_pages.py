@@ -12,6 +12,7 @@ from lab.papers import PAPERS
 from lab.questions import CLAIMS, QUESTIONS
 from lab.results import read
 from lab.summary import groups
+from lab.tasks import TASKS
 
 NO_PAPERS = {"encoders", "images", "learned", "leaderboard"}
 PAGES = sorted((ROOT / "docs/lab").glob("*.md"))
@@ -19,7 +20,7 @@ PAGES = sorted((ROOT / "docs/lab").glob("*.md"))
 
 def some_rows():
     rows = seeds("rope", flat(4.0, 80.0)) + seeds("alibi", flat(4.0, 4.0)) + seeds("nope", flat(5.0, 6.0))
-    rows += seeds("learned", {"1": 4.0}) + seeds("sinusoidal", flat(4.0, 9.0)) + seeds("t5_causal", flat(4.0, 5.0))
+    rows += seeds("learned", {"1": 4.0}) + seeds("sinusoidal", flat(4.0, 9.0)) + seeds("t5_causal", flat(4.0, 90.0))
     rows += encoders()
     for by_task in (*tasks().values(), extension(), images()):
         rows += [one for runs in by_task for one in runs.rows]
@@ -173,6 +174,53 @@ def test_ties_are_said():
     assert nope.startswith("**It learns, but less**, ")
     assert "as well as, within the interval, ALiBi" in tables.nope_answer(runs[0], runs[1:])
     assert tables.nope_answer(runs[0], runs[1:]).startswith("**Yes**, ")
+    nope, *others = groups(encoders(), question="encoders")
+    assert tables.nope_answer(nope, others).startswith("**With 2 of 2 encodings an encoder learns more than without ")
+
+
+def test_guessing_is_not_praised():
+    by_task = {
+        task: groups(seeds("rope", {"1": 0.95, "2": last}, "tasks", task=task))
+        for task, last in (("parity", 0.5), ("summation", 0.3), ("copy", 0.3))
+    }
+    answer = tables.task_answer(by_task, "2")
+    assert "**parity** is solved by none: none is known to do better than guessing, which gives 0.5 (" in answer
+    for task in ("summation", "copy"):
+        assert f"**{task}** is solved by none: the best is RoPE with 0.3000 ± 0.0075" in answer
+    asked = tables.tasks_asked({name: [] for name in TASKS if TASKS[name].metric != "loss"})
+    assert (
+        "| parity | Say whether the ones of a list of bits are even in number. | `>0110\\|`. Asked, at the bar: `y` if the ones"
+        " are even, `n` if they are odd | 0.5 |" in asked
+    )
+
+
+def test_images_count_what_is_known():
+    """Stretched runs are the same at the trained side; one seed ties with all; who ties with NoPE may be guessing."""
+
+    def of(encoding, numbers, method="none", count=3):
+        return seeds(encoding, numbers, "images", task="direction", method=method)[:count]
+
+    rows = of("rope_axial", {"1": 0.9, "2": 0.2}) + of("rope_axial", {"1": 0.9, "2": 0.8}, "stretched")
+    rows += of("sinusoidal_2d", {"1": 0.9, "2": 0.7}) + of("sinusoidal_2d", {"1": 0.9, "2": 0.1}, "stretched")
+    rows += (
+        of("swin", {"1": 0.125}) + of("t5_axis", {"1": 0.8, "2": 0.5}) + of("lie_rope", {"1": 0.9, "2": 0.9}, count=1)
+    )
+    known = groups([*rows, *of("nope", {"1": 0.125, "2": 0.125})], compared.APART["images"])
+    here, there, _, alone = compared.images_answer(known).splitlines()[2:]
+    assert here.startswith(
+        "- **Direction of a mark** at 1 times the trained side: RoPE on two axes and sinusoidal on two axes tie (0.900 ± "
+    )
+    assert "Not told from NoPE, which guesses: Swin's window table. " in here
+    assert there.endswith("RoPE on two axes (stretched) is best (0.800 ± 0.020).")
+    assert alone == "Runs of one seed tie with everything and are not counted: LieRE."
+    assert "| T5 buckets, a bias for each axis | 0.800 ± 0.020 |" in compared.images_table(known)
+    wide = [one | {"measures": {"2": dict.fromkeys(("accuracy", "exact"), number) | {"length": 16}}}
+            for one, number in zip(of("rope_axial", {"2": 0.5}), (0.1, 0.2, 0.9), strict=True)]  # fmt: skip
+    answer = compared.images_answer(groups(wide + of("nope", {"2": 0.1}), compared.APART["images"]))
+    assert (
+        "2 times the trained side: nothing is known to do better than NoPE, which guesses; the highest mean is"
+        in answer
+    )
 
 
 def test_the_best_is_the_largest_where_that_is_better():
@@ -216,7 +264,7 @@ def test_papers_stand_beside_what_was_found():
 
     same = found(4)
     assert f"[{paper.cite}](https://arxiv.org/abs/{paper.arxiv}) | {paper.setting}" in same
-    assert "extrapolates, 1 ± 0 times: the same" in same
+    assert "extrapolates, 1 ± 0 times in the last quarter: the same" in same
     assert "**not the same**" in found(80)
     (chen,) = [one for one in PAPERS if one.ways and one.ways[0] == ("linear", False)]
     here = compared.extension_here(chen, extension())
@@ -253,10 +301,11 @@ def test_claims_get_their_sentence(folder):
     assert "std::array<Trained, 4> trained" in text
     assert '{"alibi", "extrapolation excellent", "holds in our runs: ' in text
     assert (
-        '{"rope", "extrapolation good", "fails in our runs: 20 +- 0 times the perplexity at 16 times the trained length'
-        in text
+        '{"rope", "extrapolation good", "fails in our runs: in the last quarter of the places the perplexity at 16 times the'
+        " trained length is 20 +- 0 times that at the trained length (" in text
     )
-    assert '{"t5", "extrapolation moderate", "holds in our runs: ' in text
+    (t5,) = [line for line in text.splitlines() if '{"t5"' in line]  # which looks both ways: not t5_causal
+    assert "holds in our runs: " in t5 and t5.endswith('"docs/lab/encoders.md"},')
     assert '{"sinusoidal", "extrapolation moderate", "fails in our runs: ' in text
     (folder / "docs/lab/results.jsonl").write_text("")
     for path in (folder / "docs/lab").glob("*.md"):
