@@ -1,7 +1,7 @@
 """The chapters of this folder as Jupyter notebooks: notebooks.py [DIR].
 
 A ```python block becomes a cell of code, a picture the line that draws it, all else text. Outputs are left out: they come
-from running. An answer is a cell that is folded in.
+from running. An answer is a cell that is folded in, and so are words within <details>.
 """
 
 from __future__ import annotations
@@ -80,6 +80,23 @@ def split(page: str) -> Iterator[tuple[str, str]]:
     yield "text", page[end:]
 
 
+def folded(text: str, inside: bool) -> tuple[str, bool]:
+    """Text of a page in which what stands within <details> stays folded in, and whether its end is inside. A cell of code
+    may follow before </details>, so each piece of text has marks of its own, and the title stands outside."""
+    parts = []
+    for part in re.split(r"(</?details>\n)", text):
+        if part in ("<details>\n", "</details>\n"):
+            inside = part == "<details>\n"
+            continue
+        if inside and (title := re.match(r"\s*<summary>(.*)</summary>\n", part)):
+            parts.append(f"### {title[1]}\n\n")
+            part = part[title.end() :]
+        if inside and part.strip():
+            part = f"<details>\n<summary>The answer in words</summary>\n\n{part.strip()}\n\n</details>\n\n"
+        parts.append(part)
+    return "".join(parts), inside
+
+
 def from_root(folder: Path) -> str:
     """What stands before the first code of a chapter that reads files of the repository."""
     up = Path(os.path.relpath(ROOT, folder)).as_posix()
@@ -93,15 +110,13 @@ def notebook(page: Path, folder: Path) -> nbformat.NotebookNode:
     if any(kind == "code" and "examples/" in source for kind, source in split(text)):
         cells.append(new_code_cell(from_root(folder)))
     for kind, source in split(text):
-        answer = ("<details>" in source or answer) and "</details>" not in source
         if kind == "text":
-            source = re.sub(r"</?details>\n", "", source)
-            source = re.sub(r"<summary>(.*)</summary>", r"### \1", source).strip()
-            if source:
-                cells.append(new_markdown_cell(linked(source, folder)))
+            source, answer = folded(source, answer)
+            if source.strip():
+                cells.append(new_markdown_cell(linked(source.strip(), folder)))
         else:
-            folded = {"jupyter": {"source_hidden": True}, "tags": ["answer"]} if answer else {}
-            cells.append(new_code_cell(source.strip(), metadata=folded))
+            hidden = {"jupyter": {"source_hidden": True}, "tags": ["answer"]} if answer else {}
+            cells.append(new_code_cell(source.strip(), metadata=hidden))
     for number, cell in enumerate(cells):
         cell["id"] = f"{page.stem}-{number}"  # the same at every run
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}

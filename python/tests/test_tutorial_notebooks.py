@@ -57,9 +57,27 @@ def test_an_exercise_is_failed_as_it_stands_and_passed_by_its_answer(page: Path)
     assert said[1] is not None and said[1].startswith("Right")
 
 
+@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
+def test_nothing_of_an_answer_stands_open(page: Path, tmp_path: Path) -> None:
+    cells = notebooks.notebook(page, tmp_path).cells
+    first = next(n for n, cell in enumerate(cells) if cell.source.startswith("### Answer"))
+    last = next(
+        n for n, cell in enumerate(cells) if n > first and re.search(r"^(Next:|## Where to go)", cell.source, re.M)
+    )
+    assert any("answer" in cell.metadata.get("tags", ()) for cell in cells[first : last + 1])
+    for cell in cells[first : last + 1]:
+        if cell.cell_type == "code":
+            assert cell.metadata.get("tags") == ["answer"]
+        else:
+            open_ = re.sub(r"<details>\n<summary>.*?</details>", "", cell.source, flags=re.S)
+            open_ = re.split(r"^(?:Next:|## Where to go)", open_, flags=re.M)[0]
+            assert open_.strip() in ("### Answer", "")
+
+
 WRONG = [  # of a chapter, what a learner may write, and a part of what the check says to it
     ("01", "lambda layer, x: np.allclose(layer(x[::-1]), layer(x))", "for attention it must return True"),
     ("01", "lambda layer, x: True", "with a causal mask it must return False"),
+    ("01", "lambda layer, x: np.isclose(layer(x[::-1]), layer(x)[::-1])", "it must return True or False"),
     ("02", "lambda rows: len(rows) - 2", "the worst step is at 6, and it said 8"),
     ("03", "lambda row, k: later(row, -k)", "Look at the signs"),
     ("03", "lambda row, k: row", "off by up to"),
@@ -72,11 +90,18 @@ WRONG = [  # of a chapter, what a learner may write, and a part of what the chec
     ("05", "lambda x, p: turned(x, p * p)", "the score of places 9 and 4"),
     ("06", "lambda heads: [2.0 ** (-8 * h / heads) for h in range(heads)]", "h counts from 1"),
     ("06", "lambda heads: [2.0 ** (-8 * h / heads) for h in range(1, heads + 1)]", "of 12 heads, slope 1"),
+    ("06", "lambda heads: (2.0 ** (-8 * h / heads) for h in range(1, heads + 1))", "it must return a list of numbers"),
+    ("07", "lambda s, z, q, k, v: step(s, z, q, k, v)[2]", "return three things"),
+    ("07", "lambda s, z, q, k, v: step(s, z, q, k, v)[::-1]", "in this order"),
     ("07", "lambda s, z, q, k, v: (*step(s, z, q, k, v)[:2], v)", "word 1 is off"),
     ("08", "lambda b, s, d: b * s", "slowed by 3.830"),
+    ("08", "lambda b, s, d: 0", "must return a number above 0, and returned 0"),
+    ("08", "lambda b, s, d: float('nan')", "must return a number above 0"),
+    ("08", "lambda b, s, d: [b]", "must return a number above 0"),
     ("09", "lambda *sizes: window(*sizes)[::-1]", "y comes first"),
     ("09", "lambda top, left, height, width: window(0, 0, height, width)", "every y is 10 more"),
     ("10", "lambda path: bearing.read_hf_config(path).context_length", "llama-3.1-8b reaches 65,536"),
+    ("10", "lambda path: float('inf')", "must return one finite number"),
 ]
 
 
