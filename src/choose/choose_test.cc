@@ -207,6 +207,9 @@ TEST(Choose, LinearAttentionHasDecays) {
     EXPECT_EQ(named(advice, Rank::alternative)[0], "retention");
     EXPECT_GT(*advice.options[0].costs->time, 0);
   }
+  const auto avoided = named(choose(s), Rank::avoid);  // its state holds keys as they were turned
+  EXPECT_TRUE(std::any_of(avoided.begin(), avoided.end(),
+                          [](const std::string& one) { return one.starts_with("rope_dynamic_ntk"); }));
   s.causal = false, s.wanted = 0;
   EXPECT_EQ(named(choose(s), Rank::recommended), std::vector<std::string>{"rope:pairing=half"});
   s.from = at_hand("retention");

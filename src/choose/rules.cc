@@ -63,6 +63,7 @@ const Rule table[] = {
      .unless = "What is near has to be told apart as finely as before: it divides the fast pairs too."},
     {.length = longer,
      .tuning = no,
+     .linear = no,
      .rotary = yes,
      .encoding = "rope_dynamic_ntk",
      .because = "It is meant for trained models that are not trained any further; up to {trained} tokens it changes "
@@ -79,6 +80,15 @@ const Rule table[] = {
      .source = "measured",
      .shows = {"pairs"},
      .unless = "Short sequences must give what they gave: it changes the pairs at every length."},
+    {.length = longer,
+     .linear = yes,
+     .rotary = Holds::either,
+     .rank = Rank::avoid,
+     .encoding = "rope_dynamic_ntk",
+     .because =
+         "Its frequencies change with the length, and the state of linear attention sums keys as they were turned: "
+         "what is in it cannot be turned again.",
+     .unless = "Every token is computed anew at each length, without a state."},
     {.length = longer,
      .rotary = yes,
      .rank = Rank::avoid,
@@ -261,6 +271,7 @@ const Rule table[] = {
      .unless = "Nothing may be learned."},
     {.length = longer,
      .tuning = no,
+     .linear = no,
      .encoding = "rope_dynamic_ntk",
      .because = "Train with rope: this stretches it afterwards without training, and changes nothing up to {trained} "
                 "tokens.",
