@@ -173,4 +173,24 @@ inline std::string llama(const std::string& keys) {
          (keys.empty() ? "" : ", " + keys) + "}";
 }
 
+/// A small file of a type: 8 layers unless more is said.
+inline Model small(const std::string& type, const std::string& keys = "") {
+  return parse_hf_config(R"({"model_type": ")" + type + R"(", "hidden_size": 64, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "num_hidden_layers": 8)" +
+                         (keys.empty() ? "" : ", " + keys) + "}");
+}
+inline std::string told_of(const std::string& type, const std::string& keys = "") {
+  return described(small(type, keys));
+}
+
+inline std::vector<Index> turning(const Model& model) {
+  std::vector<Index> layers;
+  for (std::size_t i = 0; i < model.layers.size(); ++i) {
+    if (std::holds_alternative<Rope>(model.layers[i].encoding)) layers.push_back(static_cast<Index>(i));
+  }
+  return layers;
+}
+
+inline std::string refusal(const std::string& keys) { return error_of("{\"num_attention_heads\": 4, " + keys + "}"); }
+
 }  // namespace bearing::test

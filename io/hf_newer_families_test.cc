@@ -12,40 +12,23 @@ namespace {
 
 using namespace test;
 
-/// A small file of a type: 8 layers unless more is said.
-Model small(const std::string& type, const std::string& keys = "") {
-  return parse_hf_config(R"({"model_type": ")" + type + R"(", "hidden_size": 64, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "num_hidden_layers": 8)" +
-                         (keys.empty() ? "" : ", " + keys) + "}");
-}
-std::string told(const std::string& type, const std::string& keys = "") { return described(small(type, keys)); }
-
-std::vector<Index> turning(const Model& model) {
-  std::vector<Index> layers;
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    if (std::holds_alternative<Rope>(model.layers[i].encoding)) layers.push_back(static_cast<Index>(i));
-  }
-  return layers;
-}
-
-std::string refusal(const std::string& keys) { return error_of("{\"num_attention_heads\": 4, " + keys + "}"); }
-
 TEST(HfNewerFamilies, TurnNeighboursWhereTheirCodeDoes) {
-  EXPECT_EQ(told("openai_privacy_filter", R"("head_dim": 16, "sliding_window": 8)"),
+  EXPECT_EQ(told_of("openai_privacy_filter", R"("head_dim": 16, "sliding_window": 8)"),
             "8 sliding_attention@9+8 interleaved 150000 16/16 yarn");
-  EXPECT_EQ(told("blt_local_decoder"), "8 full_attention interleaved 500000 16/16 default");
-  EXPECT_EQ(told("pe_audio_encoder"), "8 full_attention interleaved 20000 16/16 default");
-  EXPECT_EQ(told("moonshine_streaming", R"("head_dim": 40)"), "8 full_attention interleaved 10000 32/40 default");
+  EXPECT_EQ(told_of("blt_local_decoder"), "8 full_attention interleaved 500000 16/16 default");
+  EXPECT_EQ(told_of("pe_audio_encoder"), "8 full_attention interleaved 20000 16/16 default");
+  EXPECT_EQ(told_of("moonshine_streaming", R"("head_dim": 40)"), "8 full_attention interleaved 10000 32/40 default");
 }
 
 TEST(HfNewerFamilies, OfLatentAttentionTurnTheirLastDimensions) {
   const std::string sizes = R"("qk_rope_head_dim": 8, "qk_nope_head_dim": 16)";
-  EXPECT_EQ(told("axk1", sizes), "8 full_attention interleaved 10000 8/24 default last");
-  EXPECT_EQ(told("axk1", sizes + R"(, "rope_interleave": false)"), "8 full_attention half 10000 8/24 default last");
-  EXPECT_EQ(told("axk2", sizes), "8 indexed_attention interleaved 10000 8/24 default last");
-  EXPECT_EQ(told("hy_v4", sizes), "8 indexed_attention half 10000 8/24 default last");
-  EXPECT_EQ(told("sarvam_mla", sizes + R"(, "head_dim": 520)"), "8 full_attention interleaved 10000 8/24 default last");
-  EXPECT_EQ(told("bailing_hybrid", sizes + R"(, "layer_group_size": 4)"),
+  EXPECT_EQ(told_of("axk1", sizes), "8 full_attention interleaved 10000 8/24 default last");
+  EXPECT_EQ(told_of("axk1", sizes + R"(, "rope_interleave": false)"), "8 full_attention half 10000 8/24 default last");
+  EXPECT_EQ(told_of("axk2", sizes), "8 indexed_attention interleaved 10000 8/24 default last");
+  EXPECT_EQ(told_of("hy_v4", sizes), "8 indexed_attention half 10000 8/24 default last");
+  EXPECT_EQ(told_of("sarvam_mla", sizes + R"(, "head_dim": 520)"),
+            "8 full_attention interleaved 10000 8/24 default last");
+  EXPECT_EQ(told_of("bailing_hybrid", sizes + R"(, "layer_group_size": 4)"),
             "6 linear_attention none | 2 full_attention interleaved 6000000 8/24 default last");
 }
 
@@ -67,9 +50,9 @@ TEST(HfNewerFamilies, DoryCountsAttentionAndFeedForwardAsLayers) {
       "1 full_attention half 70000 256/256 default";
   const auto layers = [](const std::string& list) { return R"("head_dim": 256, "layer_types": [)" + list + "]"; };
   const std::string sliding = R"("sliding_attention", "mlp", )";
-  EXPECT_EQ(told("dory", bases + layers(sliding + sliding + sliding + R"("full_attention", "mlp")")), four);
-  EXPECT_EQ(told("dory", R"("num_hidden_layers": 4, )" + bases + R"("head_dim": 256)"), four);
-  EXPECT_EQ(told("dory", R"("num_hidden_layers": 4, "head_dim": 256)"),
+  EXPECT_EQ(told_of("dory", bases + layers(sliding + sliding + sliding + R"("full_attention", "mlp")")), four);
+  EXPECT_EQ(told_of("dory", R"("num_hidden_layers": 4, )" + bases + R"("head_dim": 256)"), four);
+  EXPECT_EQ(told_of("dory", R"("num_hidden_layers": 4, "head_dim": 256)"),
             "3 sliding_attention@1024 half 10000 256/256 default | 1 full_attention half 10000000 256/256 default");
   const std::string by_turns = "/layer_types: must be a type of attention and mlp by turns";
   for (const char* last : {R"("full_attention", "full_attention")", R"("mlp", "full_attention")"}) {
@@ -136,19 +119,19 @@ TEST(HfWindows, OfT5GemmaLookBothWaysInTheEncoderAlone) {
 }
 
 TEST(HfNewerFamilies, LaraTurnsInItsSlidingLayersAlone) {
-  EXPECT_EQ(told("lara_mini", R"("num_hidden_layers": 5, "head_dim": 16)"),
+  EXPECT_EQ(told_of("lara_mini", R"("num_hidden_layers": 5, "head_dim": 16)"),
             "2 linear_attention none | 2 sliding_attention@512 half 10000 16/16 default | 1 full_attention none");
 }
 
 TEST(HfNewerFamilies, SlidingLayersOfDots3HaveHeadsAndABaseOfTheirOwn) {
-  EXPECT_EQ(told("dots3_note_text", R"("qk_rope_head_dim": 64, "qk_nope_head_dim": 128)"),
+  EXPECT_EQ(told_of("dots3_note_text", R"("qk_rope_head_dim": 64, "qk_nope_head_dim": 128)"),
             "3 indexed_attention interleaved 80000000 64/192 default last | "
             "5 sliding_attention@512 interleaved 50000 64/256 default last");
-  EXPECT_EQ(told("dots3_note_text", R"("num_hidden_layers": 3, "swa_rope_theta": 700, "swa_head_dim": 64,
+  EXPECT_EQ(told_of("dots3_note_text", R"("num_hidden_layers": 3, "swa_rope_theta": 700, "swa_head_dim": 64,
                                       "swa_qk_nope_head_dim": 32)"),
             "2 indexed_attention interleaved 80000000 64/192 default last | "
             "1 sliding_attention@512 interleaved 700 32/64 default last");
-  EXPECT_EQ(told("dots3_note_text", R"("num_hidden_layers": 3, "per_layer_config":
+  EXPECT_EQ(told_of("dots3_note_text", R"("num_hidden_layers": 3, "per_layer_config":
                                       {"2": {"qk_nope_head_dim": 16, "qk_rope_head_dim": 8}})"),
             "2 indexed_attention interleaved 80000000 64/192 default last | "
             "1 sliding_attention@512 interleaved 50000 8/24 default last");
@@ -216,29 +199,29 @@ TEST(HfNewerFamilies, StepHasListsForItsLayerTypes) {
       "rope_theta": [5000000, 10000, 10000, 5000000, 5000000], "partial_rotary_factors": [0.5, 1, 1, 0.5, 0.5],
       "rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 1, "high_freq_factor": 32,
                        "original_max_position_embeddings": 131072})";
-  EXPECT_EQ(told("step3p5", keys),
+  EXPECT_EQ(told_of("step3p5", keys),
             "2 full_attention half 5000000 8/16 llama3 | 2 sliding_attention@4 half 10000 16/16 default");
   const std::string uneven = R"({"model_type": "step3p5", "num_hidden_layers": 2, "rope_theta": [500, 600]})";
   EXPECT_NE(error_of(uneven).find("/rope_theta/1: must be what the first layer of its type"), std::string::npos);
 }
 
 TEST(HfNewerFamilies, MolmoScalesTheLayersOfItsList) {
-  EXPECT_EQ(told("molmo2_text", R"("head_dim": 16, "rope_scaling_layers": [1, 3],
+  EXPECT_EQ(told_of("molmo2_text", R"("head_dim": 16, "rope_scaling_layers": [1, 3],
       "rope_scaling": {"rope_type": "linear", "factor": 2})"),
             "6 full_attention half 10000 16/16 default | 2 full_attention half 10000 16/16 linear");
 }
 
 TEST(HfNewerFamilies, ParametersPerLayerTypeAreTheClassOwnWhereTheFileHasNone) {
-  EXPECT_EQ(told("mimo_v2_flash", R"("head_dim": 192)"),
+  EXPECT_EQ(told_of("mimo_v2_flash", R"("head_dim": 192)"),
             "2 full_attention half 5000000 64/192 default | 6 sliding_attention@129 half 10000 64/192 default");
-  EXPECT_EQ(told("lfm3", R"("num_hidden_layers": 5)"),
+  EXPECT_EQ(told_of("lfm3", R"("num_hidden_layers": 5)"),
             "3 conv none | 1 full_attention half 1000000 16/16 proportional | "
             "1 sliding_attention@256 half 10000 16/16 default");
-  EXPECT_EQ(told("laguna", R"("head_dim": 16)"), "8 full_attention half 500000 8/16 default");
-  EXPECT_EQ(told("zaya", R"("head_dim": 16)"), "8 hybrid half 5000000 8/16 default");
-  EXPECT_EQ(told("ultrabert", R"("num_hidden_layers": 3)"),
+  EXPECT_EQ(told_of("laguna", R"("head_dim": 16)"), "8 full_attention half 500000 8/16 default");
+  EXPECT_EQ(told_of("zaya", R"("head_dim": 16)"), "8 hybrid half 5000000 8/16 default");
+  EXPECT_EQ(told_of("ultrabert", R"("num_hidden_layers": 3)"),
             "2 sliding_attention@129+128 half 10000 16/16 default | 1 full_attention half 2560000 16/16 default");
-  EXPECT_EQ(told("embedding_gemma2_text", R"("num_hidden_layers": 2, "head_dim": 16)"),
+  EXPECT_EQ(told_of("embedding_gemma2_text", R"("num_hidden_layers": 2, "head_dim": 16)"),
             "1 sliding_attention@513+512 half 10000 16/16 default | 1 full_attention half 1000000 512/512 default");
 }
 
@@ -252,11 +235,11 @@ TEST(HfNewerFamilies, PairsOfNeommeTurnByRowAndColumnInTurn) {
 }
 
 TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
-  EXPECT_EQ(told("bamba", R"("attn_layer_indices": [2, 5])"),
+  EXPECT_EQ(told_of("bamba", R"("attn_layer_indices": [2, 5])"),
             "6 linear_attention none | 2 full_attention half 10000 8/16 default");
-  EXPECT_EQ(told("recurrent_gemma", R"("attention_window_size": 9)"),
+  EXPECT_EQ(told_of("recurrent_gemma", R"("attention_window_size": 9)"),
             "6 linear_attention none | 2 sliding_attention@9 half 10000 8/16 default");
-  EXPECT_EQ(told("recurrent_gemma", R"("block_types": ["attention", "recurrent"])"),
+  EXPECT_EQ(told_of("recurrent_gemma", R"("block_types": ["attention", "recurrent"])"),
             "4 sliding_attention@2048 half 10000 8/16 default | 4 linear_attention none");
   EXPECT_TRUE(turning(small("zamba2")).empty());
   EXPECT_EQ(turning(small("zamba2", R"("use_mem_rope": true, "attention_head_dim": 32)")), (std::vector<Index>{6}));
@@ -264,99 +247,6 @@ TEST(HfNewerFamilies, HybridModelsTurnTheirAttentionAlone) {
   EXPECT_TRUE(turning(small("olmo_hybrid", R"("rope_theta": null)")).empty());
   EXPECT_TRUE(turning(small("glm5_next_text", R"("qk_rope_head_dim": 0, "head_dim": 0)")).empty());
   EXPECT_TRUE(turning(small("moshi_depth")).empty());
-}
-
-TEST(HfHybrids, JambaAndZambaAttendOnceInAPeriod) {
-  EXPECT_EQ(told("jamba"), "7 linear_attention none | 1 full_attention none");
-  const Model jamba = small("jamba", R"("attn_layer_period": 3, "attn_layer_offset": 1)");
-  EXPECT_EQ(described(jamba), "5 linear_attention none | 3 full_attention none");
-  for (const std::size_t i : {1u, 4u, 7u}) EXPECT_EQ(jamba.layers[i].type, "full_attention");
-  EXPECT_FALSE(jamba.layers[0].attends());
-  EXPECT_EQ(jamba.head_dim, 16);
-  EXPECT_EQ(jamba.kv_heads, 2);
-  EXPECT_NE(refusal(R"("model_type": "jamba", "attn_layer_period": 4)")
-                .find("/attn_layer_offset: must be below attn_layer_period = 4, got 4"),
-            std::string::npos);
-
-  const Model zamba = small("zamba");
-  EXPECT_EQ(described(zamba), "6 linear_attention none | 2 hybrid none");
-  EXPECT_EQ(zamba.layers[2].type, "hybrid");
-  EXPECT_EQ(zamba.layers[7].type, "hybrid");
-  EXPECT_TRUE(zamba.layers[7].attends());
-  EXPECT_EQ(zamba.head_dim, 32);  // its heads share twice the width
-  EXPECT_EQ(small("zamba", R"("attn_layer_period": 2, "attn_layer_offset": 0)").layers[3].type, "hybrid");
-  EXPECT_EQ(told("zamba", R"("num_hidden_layers": 2, "layers_block_type": ["mamba", "hybrid"])"),
-            "1 linear_attention none | 1 hybrid none");
-}
-
-TEST(HfHybrids, NemotronHHasALayerForEachLetter) {
-  const std::string letters = R"("num_hidden_layers": 5, "hybrid_override_pattern": "ME*-M")";
-  EXPECT_EQ(told("nemotron_h", letters), "2 linear_attention none | 1 moe none | 1 full_attention none | 1 mlp none");
-  const Model model = small("nemotron_h", letters);
-  EXPECT_EQ(model.layers[3].type, "mlp");
-  EXPECT_FALSE(model.layers[1].attends());
-  EXPECT_TRUE(model.layers[2].attends());
-  EXPECT_FALSE(model.layers[3].attends());
-  EXPECT_FALSE(warns(model, "/num_hidden_layers", "is ignored"));
-
-  const Model counted = small("nemotron_h", R"("num_hidden_layers": 8, "hybrid_override_pattern": "M*")");
-  EXPECT_EQ(counted.layers.size(), 2u);
-  EXPECT_TRUE(warns(counted, "/num_hidden_layers", "8 is ignored: the code of nemotron_h"));
-  const Model listed = small("nemotron_h", R"("layers_block_type": ["mamba", "attention"],
-      "hybrid_override_pattern": "ME")");
-  EXPECT_EQ(described(listed), "1 linear_attention none | 1 full_attention none");
-  EXPECT_TRUE(warns(listed, "/hybrid_override_pattern", "says otherwise than layers_block_type, which counts"));
-  EXPECT_EQ(parse_hf_config(R"({"model_type": "nemotron_h"})").layers.size(), 4u);  // of its class
-  for (const char* pattern : {"\"MX\"", "\"\"", "7"}) {
-    const std::string error =
-        refusal(R"("model_type": "nemotron_h", "hybrid_override_pattern": )" + std::string(pattern));
-    EXPECT_NE(error.find("/hybrid_override_pattern: must be a string"), std::string::npos) << error;
-  }
-}
-
-TEST(HfHybrids, KimiLinearNumbersItsLayersFromOne) {
-  EXPECT_EQ(told("kimi_linear"), "7 linear_attention none | 1 full_attention none");
-  const Model model = small("kimi_linear", R"("num_hidden_layers": 3, "mla_use_nope": true,
-      "linear_attn_config": {"full_attn_layers": [3], "kda_layers": [1, 2]})");
-  EXPECT_EQ(described(model), "2 linear_attention none | 1 full_attention none");
-  EXPECT_EQ(model.layers[2].type, "full_attention");
-  EXPECT_EQ(model.head_dim, 192);
-  EXPECT_FALSE(warns(model, "/mla_use_nope", ""));
-  const auto refused = [](const char* lists) {
-    return refusal(R"("model_type": "kimi_linear", "num_hidden_layers": 3, "linear_attn_config": {)" +
-                   std::string(lists) + "}");
-  };
-  EXPECT_NE(refused(R"("full_attn_layers": [3], "kda_layers": [1])")
-                .find("/linear_attn_config/kda_layers: must be a list of all layers from 1 to 3"),
-            std::string::npos);
-  EXPECT_NE(refused(R"("full_attn_layers": [3], "kda_layers": [1, 2, 3])")
-                .find("/linear_attn_config/kda_layers: must be a list of no layer that full_attn_layers names"),
-            std::string::npos);
-  EXPECT_NE(refused(R"("full_attn_layers": [0], "kda_layers": [1, 2, 3])").find("/linear_attn_config/full_attn_layers"),
-            std::string::npos);
-}
-
-TEST(HfHybrids, IndicesOfLayersThatAttendMakeTheOthersConvolutions) {
-  EXPECT_EQ(told("lfm2"), "8 full_attention half 1000000 16/16 default");
-  EXPECT_EQ(told("lfm2", R"("full_attn_idxs": [2, 5, 99])"),
-            "6 conv none | 2 full_attention half 1000000 16/16 default");
-}
-
-TEST(HfHybrids, GraniteHybridIsMambaUnlessItsFileSaysOtherwise) {
-  EXPECT_EQ(told("granitemoehybrid", R"("position_embedding_type": "rope")"), "8 linear_attention none");
-  const std::string types = R"("num_hidden_layers": 2, "layer_types": ["mamba", "attention"])";
-  EXPECT_EQ(told("granitemoehybrid", types), "1 linear_attention none | 1 full_attention none");
-  EXPECT_EQ(told("granitemoehybrid", types + R"(, "position_embedding_type": "rope")"),
-            "1 linear_attention none | 1 full_attention half 10000 16/16 default");
-}
-
-TEST(HfHybrids, OfAnUnknownModelAnMlpIsNoAttention) {
-  const Model model = parse_hf_config(R"({"model_type": "new", "rope_theta": 500, "head_dim": 8,
-      "num_hidden_layers": 2, "layer_types": ["full_attention", "mlp"]})");
-  EXPECT_EQ(turning(model), (std::vector<Index>{0}));
-  EXPECT_FALSE(model.layers[1].attends());
-  EXPECT_NE(error_of(llama(R"("layer_types": ["full_attention", "mlp"])")).find("/layer_types/1: must be"),
-            std::string::npos);
 }
 
 TEST(HfRelativeLogits, InklingsLayersHaveTheirExtentsClipsAndTemperatures) {
