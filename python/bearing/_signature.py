@@ -108,7 +108,8 @@ def _names(asked: Sequence[_Parameter], typed: bool = False) -> str:
 
 def _plain(annotation: Any) -> str:
     """Without the modules that names stand in."""
-    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])", "", str(annotation))
+    named = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Za-z])", "", str(annotation))
+    return re.sub(r"Literal\[(.*?)\]", r"one of \1", named)
 
 
 def _shown(x: Any) -> str:

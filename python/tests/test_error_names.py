@@ -293,6 +293,10 @@ def test_no_call_is_refused_in_the_words_of_the_bindings(name: str) -> None:
             "[RopeTable] has no argument dtyp; it takes (rope, length, *, dtype, angles, memory, seq_len, threads)",
         ),
         (lambda: b.RopeTable(b.Rope(pairing="half"), 4, length=4), "[RopeTable] got its argument length twice"),
+        (
+            lambda: b.rotate_to(TABLE, rows(), layout=None),
+            "[rotate_to] layout: must be one of 'bhtd', 'bthd', got None",
+        ),
         (lambda: b.use_simd_target(3), "[use_simd_target] name: must be str, got 3"),
         (lambda: b.use_simd_target(), "[use_simd_target] name: must be given, str"),
         (lambda: b.xpos_decay(TABLE), "[xpos_decay] xpos: must be Xpos, got RopeTable"),
