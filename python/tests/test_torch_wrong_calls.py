@@ -71,7 +71,10 @@ def calls(wanted: bool) -> dict[str, tuple[Any, dict[str, Any]]]:
     }
 
 
-WRONG = [object(), "x", 2**70, [1, "x"], math.nan, torch.zeros(7), torch.zeros(2, 3).to_sparse(), b"x"]
+WRONG = [
+    object(), "x", 2**70, [1, "x"], math.nan, torch.zeros(7), torch.zeros(2, 3).to_sparse(), b"x", torch.zeros(2, 3, dtype=torch.int32),
+    bearing.AlibiBias(slopes=torch.ones(3)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("wanted", [True, False], ids=["with gradients", "without"])
@@ -87,7 +90,7 @@ def test_a_wrong_argument_is_named(name, wanted):
                 try:
                     call(**(right | {argument: wrong}))
                 except (TypeError, ValueError) as error:
-                    assert str(error).startswith("["), (argument, wrong, error)
+                    assert str(error).startswith(f"[{name}] "), (argument, wrong, error)
                     refused += 1
             assert refused >= 4, argument
 
@@ -95,7 +98,10 @@ def test_a_wrong_argument_is_named(name, wanted):
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        (lambda q: bt.rotate(q, rope=ROPE, layout=None), r"\[rotate\] layout: must be a word, got None"),
+        (
+            lambda q: bt.rotate(q, rope=ROPE, layout=None),
+            r"\[rotate\] layout: must be (a word|one of 'bhtd', 'bthd'), got None",
+        ),
         (lambda q: bt.rotate(q, rope="x"), r"\[rotate\] rope: must be a bearing.torch.Rope, .* got 'x'"),
         (lambda q: bt.rotate(q, rope=ROPE, positions="x"), r"\[rotate\] positions: must be a tensor, an int or None"),
         (lambda q: bt.attention(q, q, q, mask="none", scale="x"), r"\[attention\] scale: must be (a number|float)"),
@@ -162,18 +168,61 @@ def test_a_name_that_an_encoding_does_not_have_is_refused(make, text):
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: bt.Deberta(KERPLE, HEADS, DIM, 16), "[DebertaTerm] spec: must be Deberta, got Kerple("),
-        (lambda: bt.Fire(KERPLE, HEADS), "[FireBias] spec: must be Fire, got Kerple("),
+        (lambda: bt.Deberta(KERPLE, HEADS, DIM, 16), "[Deberta] spec: must be Deberta, got Kerple("),
+        (lambda: bt.Fire(KERPLE, HEADS), "[Fire] spec: must be Fire, got Kerple("),
         (lambda: bt.SwinV2(bearing.Swin(height=2, width=2), HEADS), "[SwinV2] spec: must be SwinV2, got Swin("),
-        (lambda: bt.TransformerXL(KERPLE, HEADS, DIM, 16, 4), "[TransformerXLTerm] spec: must be TransformerXL, got K"),
-        (lambda: bt.Tupe(None, HEADS, DIM, 16, 4), "[TupeBias] spec: must be Tupe, got None"),
-        (lambda: bt.Kerple(SHAW_SPEC, HEADS), "[KerpleBias] spec: must be Kerple, got Shaw("),
+        (
+            lambda: bt.TransformerXL(KERPLE, HEADS, DIM, 16, 4),
+            "[TransformerXL] spec: must be TransformerXL, got Kerple(",
+        ),
+        (lambda: bt.Tupe(None, HEADS, DIM, 16, 4), "[Tupe] spec: must be Tupe, got None"),
+        (lambda: bt.Kerple(SHAW_SPEC, HEADS), "[Kerple] spec: must be Kerple, got Shaw("),
     ],
 )
 def test_another_encodings_spec_is_refused_by_name(make, text):
     with pytest.raises(TypeError) as error:
         make()
     assert str(error.value).startswith(text)
+
+
+LAYERS = {
+    "Attention": lambda **options: bt.Attention(**options),
+    "MultiHeadAttention": lambda **options: bt.MultiHeadAttention(16, 2, **options),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"mask": "sideways"},
+            "mask: must be one of 'none', 'causal', 'causal_top_left', 'causal_bottom_right', got 'sideways'",
+        ),
+        ({"window": 3}, "window: must be (before, after), got 3"),
+        ({"scale": "large"}, "scale: must be a number, got 'large'"),
+        ({"soft_cap": None}, "soft_cap: must be a number, got None"),
+        ({"soft_cap": -1.0}, "soft_cap: must be positive, or 0 for none, got -1.0"),
+        ({"sinks": -1}, "sinks: must be how many heads learn one, a whole number from 0 on, got -1"),
+        ({"sinks": 2.5}, "sinks: must be how many heads learn one, a whole number from 0 on, got 2.5"),
+        ({"regions": "dca"}, "regions: must be JSON of a spec's or regions' to_dict() as a text, got 'dca'"),
+        ({"regions": 3}, "regions: must be "),
+        ({"encodings": 3}, "encodings: must be modules of bearing.torch or encodings of bearing"),
+    ],
+)
+def test_a_layer_refuses_wrong_options_by_its_own_name_when_it_is_made(layer, options, text):
+    with pytest.raises((TypeError, ValueError)) as error:
+        LAYERS[layer](**({"mask": "causal"} | options))
+    assert str(error.value).startswith(f"[{layer}] {text}")
+
+
+def test_a_layer_says_which_options_it_takes():
+    with pytest.raises(ValueError, match=r"^\[Attention\] layout: must be one of 'bhtd', 'bthd', got 'hbtd'"):
+        bt.Attention(mask="causal", layout="hbtd")
+    with pytest.raises(
+        TypeError, match=r"^\[MultiHeadAttention\] has no argument layout; beside mask it takes window,"
+    ):
+        bt.MultiHeadAttention(16, 2, mask="causal", layout="bthd")
 
 
 def test_what_no_text_and_no_number_of_processes_may_be():
@@ -211,8 +260,8 @@ def test_a_rotary_module_says_what_it_is_made_of(given, named, text):
 def test_a_size_that_is_none_is_named(size):
     for make, name in (
         (lambda: bt.T5Bias(bearing.T5(direction="causal"), size), r"\[T5Bias\] heads"),
-        (lambda: bt.Alibi(size), r"\[AlibiBias\] heads"),
-        (lambda: bt.Shaw(bearing.Shaw(clip=3), size), r"\[ShawTerm\] dim"),
+        (lambda: bt.Alibi(size), r"\[Alibi\] heads"),
+        (lambda: bt.Shaw(bearing.Shaw(clip=3), size), r"\[Shaw\] dim"),
     ):
         with pytest.raises(
             (TypeError, ValueError, IndexError), match=name + ": must be a whole number from 1 on, got "
@@ -221,6 +270,51 @@ def test_a_size_that_is_none_is_named(size):
     if not isinstance(size, bool) and size != 2**70:
         with pytest.raises(ValueError, match=r"\[MultiHeadAttention\] heads: must be a whole number from 1 on, got "):
             bt.MultiHeadAttention(64, size, mask="causal")
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: bt.Fire(bearing.Fire(), "4"), "[Fire] heads: must be a whole number from 1 on, got '4'"),
+        (lambda: bt.Forgetting(4, -1), "[Forgetting] d_model: must be a whole number from 1 on, got -1"),
+        (lambda: bt.GatedDecay(4, 8, 16, rank=None), "[GatedDecay] rank: must be a whole number from 1 on, got None"),
+        (
+            lambda: bt.RelativeLogits(bearing.RelativeLogits(extent=7), 4, 2.5),
+            "[RelativeLogits] d_model: must be a whole number from 1 on, got 2.5",
+        ),
+        (
+            lambda: bt.TransformerXL(bearing.TransformerXL(), 4, 8, 16, 0),
+            "[TransformerXL] offsets: must be a whole number from 1 on, got 0",
+        ),
+        (lambda: bt.Deberta(bearing.Deberta(), 4, "8", 16), "[Deberta] dim: must be a whole number from 1 on, got '8'"),
+        (lambda: bt.Tupe(bearing.Tupe(), 4, 8, 16, -2), "[Tupe] length: must be a whole number from 1 on, got -2"),
+        (
+            lambda: bt.SwinV2(bearing.SwinV2(window=bearing.Swin(height=2, width=2)), 4, 0),
+            "[SwinV2] hidden: must be a whole number from 1 on, got 0",
+        ),
+        (lambda: bt.Alibi(4, "sideways"), "[Alibi] form: must be one of 'symmetric', 'causal', got 'sideways'"),
+        (
+            lambda: bt.AngleRows(bearing.GivenAngles(head_dim=4, pairing="half"), past="x"),
+            "[AngleRows] past: must be int, got 'x'",
+        ),
+        (lambda: bt.T5Bias(bearing.T5(direction="causal"), 4, "x"), "[T5Bias] d_model: must be a number, got 'x'"),
+        (
+            lambda: bt.RopeMixed(bearing.RopeMixed(head_dim=8, pairing="half"), 4, base=-1.0),
+            "[RopeMixed] base: must be finite and above 0, got -1",
+        ),
+        (lambda: bt.Described("Nothing"), "[Described] kind: must be an encoding, got Nothing"),
+        (lambda: bt.LeRope("rope"), "[LeRope] rope: must be a bearing.Rope, got 'rope'"),
+        (lambda: bt.LeRope(ROPE.spec, seq_len="x"), "[LeRope] seq_len: must be int, got 'x'"),
+        (
+            lambda: bt.Xpos(bearing.Xpos(rope=ROPE.spec), "x"),
+            "[Xpos] length: must be a whole number from 0 on, got 'x'",
+        ),
+    ],
+)
+def test_a_module_refuses_what_it_cannot_be_made_of_by_its_own_name(make, text):
+    with pytest.raises((TypeError, ValueError)) as error:
+        make()
+    assert str(error.value) == text
 
 
 def test_a_size_may_be_a_number_of_numpy():

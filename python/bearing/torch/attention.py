@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -92,14 +92,14 @@ class Attention(nn.Module):
         layout: Layout = "bhtd",
     ) -> None:
         super().__init__()
-        check_options(mask, window, scale, None)
+        _check("Attention", mask, window=window, scale=scale, soft_cap=soft_cap, sinks=sinks, layout=layout)
         modules = _modules_of("Attention", encodings)
         self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one) and regions is None)
         self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one) or regions is not None)
         self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
         if regions is not None:
-            self.options["regions"] = text_of_regions(regions)
+            self.options["regions"] = text_of_regions(regions, "Attention")
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -147,6 +147,37 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items() if value)
+
+
+_OPTIONS = ("window", "scale", "soft_cap", "sinks", "regions")
+_LAYOUTS = get_args(Layout)
+
+
+def _check(
+    function: str,
+    mask: Any,
+    *,
+    window: Any = None,
+    scale: Any = None,
+    soft_cap: Any = 0.0,
+    sinks: Any = 0,
+    regions: Any = None,
+    layout: Any = "bhtd",
+) -> None:
+    """Raises what is wrong with a layer's options, before anybody calls it. function: its class."""
+    check_options(mask, window, scale, None, function)
+    for name, number in (("scale", scale), ("soft_cap", soft_cap)):
+        if not (isinstance(number, (int, float, Tensor)) or (name == "scale" and number is None)):
+            raise TypeError(f"[{function}] {name}: must be a number, got {number!r}")
+    if not 0 <= soft_cap < math.inf:
+        raise _core.RangeError(f"[{function}] soft_cap: must be positive, or 0 for none, got {soft_cap}")
+    if sinks is not None and not (isinstance(sinks, int) and sinks >= 0):
+        raise TypeError(
+            f"[{function}] sinks: must be how many heads learn one, a whole number from 0 on, got {sinks!r}"
+        )
+    text_of_regions(regions, function)
+    if layout not in _LAYOUTS:
+        raise ValueError(f"[{function}] layout: must be one of {', '.join(map(repr, _LAYOUTS))}, got {layout!r}")
 
 
 def _modules_of(function: str, encodings: EncodingLike | Sequence[EncodingLike]) -> list[nn.Module]:
@@ -202,6 +233,12 @@ class MultiHeadAttention(nn.Module):
         **options: Any,
     ) -> None:
         super().__init__()
+        for name in options:
+            if name not in _OPTIONS:
+                raise TypeError(
+                    f"[MultiHeadAttention] has no argument {name}; beside mask it takes {', '.join(_OPTIONS)}"
+                )
+        _check("MultiHeadAttention", mask, **options)
         for name, count in (("d_model", d_model), ("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)):
             if count is not None and not (isinstance(count, int) and count > 0):
                 raise ShapeError(f"[MultiHeadAttention] {name}: must be a whole number from 1 on, got {count!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,7 @@ from .. import _core
 from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
 from .functional import Layout, Positions, add, bias_matrix, turn
 from .starting import start, whole
+from .words import in_words_of
 
 
 class EncodingModule(nn.Module):
@@ -84,21 +86,34 @@ class Described(EncodingModule):
         start: dict[str, float | None] | None = None,
         **sizes: int,
     ) -> None:
-        traits = traits_of(kind)
-        check_spec(kind, spec)
-        _check_names(kind, traits, sizes, without, settings or {}, start or {})
-        sizes = _checked_sizes(kind, sizes)
+        traits = in_words_of("Described", "bearing", "_traits")(traits_of)(kind)
+        called = self._called(kind)
+        check_spec(kind, spec, called=called)
+        _check_names(called, traits, sizes, without, settings or {}, start or {})
+        sizes = _checked_sizes(called, sizes)
+        for name, number in (start or {}).items():
+            if not (number is None or isinstance(number, numbers.Real)):
+                raise TypeError(f"[{called}] {name}: must be a number, got {number!r}")
         names = [name for name in _core._wanted(kind, spec) if name not in without]
         # Heads share one set of parameters each, until encoding() is told of more heads than sets.
         shared = {"group": 1} if traits["grouped"] else {}
+        if settings and not traits["by_hand"] and not any(one["indices"] for one in traits["parameters"].values()):
+            # An encoding of no numbers, which refuses wrong settings. Only then the form holds them.
+            given = ({} if spec is None else {"spec": spec}) | dict.fromkeys(names, ())
+            in_words_of(called, kind)(getattr(_core, kind))(**given, **settings)
         super().__init__(kind, spec, names, **(shared | (settings or {})))
         self.kind, self._names, self._start = kind, tuple(names), start or {}
         of = traits["parameters"]
         # What encoding() asks for: its name, whether it may be left out, whether it counts.
         self._asked = tuple((n, of[n]["optional"], of[n]["indices"]) for n in names if not of[n]["learned"])
         for name in (name for name in of if of[name]["learned"]):
-            self.register_parameter(name, empty(*_shape(kind, spec, name, sizes)) if name in names else None)
+            shape = _shape(kind, spec, name, sizes, called) if name in names else None
+            self.register_parameter(name, None if shape is None else empty(*shape))
         Described._fill(self)
+
+    def _called(self, kind: str) -> str:
+        """What the caller calls the class, for errors: that of the module, or of the encoding."""
+        return kind if type(self) is Described else type(self).__name__
 
     @torch.no_grad()
     def _fill(self) -> None:
@@ -107,7 +122,8 @@ class Described(EncodingModule):
             if parameter is not None and _holds_numbers(parameter):
                 number = self._start.get(traits_of(self.kind)["parameters"][name]["start"][1])
                 seed = int(torch.randint(2**62, (), device="cpu"))
-                drawn = _core._start(self.kind, self.spec, name, list(parameter.shape), seed, number)
+                make = in_words_of(self._called(self.kind))(_core._start)
+                drawn = make(self.kind, self.spec, name, list(parameter.shape), seed, number)
                 parameter.copy_(torch.as_tensor(drawn))
 
     def encoding(self, *given: Tensor, **named: Tensor | None) -> Encoding:
@@ -121,14 +137,16 @@ class Described(EncodingModule):
         others = [name for name in named if name not in self._names]
         if len(given) > len(self._asked) or others:
             wanted = ", ".join(name for name, _, _ in self._asked) or "nothing"
-            raise TypeError(f"[{self.kind}] encoding: must be given {wanted}, got {others or len(given)}")
+            called = self._called(self.kind)
+            raise TypeError(f"[{called}] encoding: must be given {wanted}, got {others or len(given)}")
         found: dict[str, Any] = {name: getattr(self, name, None) for name in self._names}
         for (name, _, _), tensor in zip(self._asked, given, strict=False):
             found[name] = tensor
         found |= named
         for name, optional, indices in self._asked:
             if found[name] is None and not optional:
-                raise TypeError(f"[{self.kind}] {name}: must be given to encoding(), as it is computed for each call")
+                called = self._called(self.kind)
+                raise TypeError(f"[{called}] {name}: must be given to encoding(), as it is computed for each call")
             if indices and isinstance(found[name], Tensor):
                 found[name] = found[name].long()
         there = {name: tensor for name, tensor in found.items() if tensor is not None}
@@ -141,18 +159,19 @@ def _holds_numbers(parameter: Tensor) -> bool:
     return parameter.device.type != "meta" and not isinstance(parameter, FakeTensor)
 
 
-def check_spec(kind: str, spec: Any, wanted: Sequence[str] | None = None) -> None:
-    """Raises TypeError for another encoding's spec. wanted: names of classes, if they are not those of the kind."""
+def check_spec(kind: str, spec: Any, wanted: Sequence[str] | None = None, called: str = "") -> None:
+    """Raises TypeError for another encoding's spec. wanted: names of classes, if they are not those of the kind; called: the
+    caller's name for the kind, if it is another."""
     traits: dict[str, Any] = traits_of(kind) if wanted is None else {"specs": wanted, "spec_optional": False}
     if spec is None and (traits["spec_optional"] or not traits["specs"]):
         return
     if type(spec).__name__ not in traits["specs"]:
         words = " or ".join(traits["specs"]) or "None"
-        raise TypeError(f"[{kind}] spec: must be {words}, got {spec!r}")
+        raise TypeError(f"[{called or kind}] spec: must be {words}, got {spec!r}")
 
 
 def _check_names(
-    kind: str,
+    called: str,
     traits: dict[str, Any],
     sizes: Iterable[str],
     without: Iterable[str],
@@ -171,23 +190,31 @@ def _check_names(
         for name in given:
             if name not in known:
                 words = ", ".join(sorted(known)) or "none"
-                raise TypeError(f"[{kind}] has no {what} named {name!r}; it has {words}")
+                raise TypeError(f"[{called}] has no {what} named {name!r}; it has {words}")
 
 
-def _checked_sizes(kind: str, sizes: dict[str, Any]) -> dict[str, int]:
+def _checked_sizes(called: str, sizes: dict[str, Any]) -> dict[str, int]:
     """Those that are given, as numbers of Python."""
     given = {name: size for name, size in sizes.items() if size is not None}
     for name, size in given.items():
         try:
             given[name] = operator.index(size)
         except TypeError:
-            raise TypeError(f"[{kind}] {name}: must be a whole number from 1 on, got {size!r}") from None
+            raise TypeError(f"[{called}] {name}: must be a whole number from 1 on, got {size!r}") from None
         if isinstance(size, bool) or not 1 <= size < 2**63:
-            raise _core.RangeError(f"[{kind}] {name}: must be a whole number from 1 on, got {size!r}")
+            raise _core.RangeError(f"[{called}] {name}: must be a whole number from 1 on, got {size!r}")
     return given
 
 
-def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[int]:
+def check_sizes(called: str, **sizes: Any) -> None:
+    """Raises what is wrong with sizes that must be given, by their names."""
+    for name, size in sizes.items():
+        if size is None:
+            raise TypeError(f"[{called}] {name}: must be a whole number from 1 on, got None")
+    _checked_sizes(called, sizes)
+
+
+def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int], called: str) -> list[int]:
     """The extents of a parameter. The first axis is left out if it may be, and its size is not given."""
     shape: list[int] = []
     known = {name: size for name, size in sizes.items() if name in _SIZES}
@@ -199,7 +226,7 @@ def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int]) -> list[
             if shape:
                 shape.append(1)
         elif size is None:
-            raise TypeError(f"[{kind}] {name}: must be given, as {parameter} has that extent")
+            raise TypeError(f"[{called}] {name}: must be given, as {parameter} has that extent")
         else:
             shape.append(size)
     return shape

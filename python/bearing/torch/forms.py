@@ -17,9 +17,13 @@ from .encoding import Encoding, traits_of
 from .index_map import rows_at, shapes_of, stand_in
 from .score_call import Call, Term
 from .scores import add_scores
+from .words import in_words_of
 
 # Tables by distance reach so far where nothing tells the longest distance, and no further than `_MOST`: 32 MiB of rows.
 _FARTHEST, _MOST = 2**17, 2**22
+
+_scores_of = in_words_of("score_mod", "add_scores")(add_scores)
+_checked = in_words_of("score_mod", "add_scores")(_core.add_scores)
 
 
 def by_form(form: str, kind: str, spec: Any, named: dict[str, Tensor], call: Call) -> Term:
@@ -90,7 +94,7 @@ class _Own:
         given = tuple((self.named if tensors is None else tensors).values())
         dtype = torch.float64 if any(t.dtype is torch.float64 for t in given) else self.call.dtype
         zeros = torch.zeros(shape, dtype=dtype)
-        found = add_scores(Encoding(self.form, tuple(t.cpu() for t in given)), zeros, q_at, k_at)
+        found = _scores_of(Encoding(self.form, tuple(t.cpu() for t in given)), zeros, q_at, k_at)
         return found.to(self.call.device, self.call.dtype if tensors is None else dtype)
 
     def rows_at(self, parameter: str, shape: tuple[int, ...], q_at: Any, k_at: Any) -> Tensor:
@@ -189,10 +193,7 @@ def _check_ends(call: Call, encoding: Any) -> None:
     heads, dim, batch = call.q.shape[1], call.q.shape[3], max(at.shape[-2] for at in found)
     q_at, k_at = (at.expand(*at.shape[:-2], batch, 2).contiguous() for at in found)
     rows = torch.zeros(batch, heads, 2, dim)
-    try:
-        _core.add_scores([encoding], torch.zeros(batch, heads, 2, 2), q_at, k_at, q=rows, k=rows, scale=1.0)
-    except (TypeError, ValueError, IndexError) as error:
-        raise type(error)(str(error).replace("[add_scores]", "[score_mod]")) from None
+    _checked([encoding], torch.zeros(batch, heads, 2, 2), q_at, k_at, q=rows, k=rows, scale=1.0)
 
 
 def _place(own: _Own, at: tuple[str, int, tuple[int, ...], tuple[int, ...]]) -> Tensor:

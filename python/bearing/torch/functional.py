@@ -30,6 +30,7 @@ from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions
 from .triton import device
+from .words import in_words_of
 
 Positions = Union[Tensor, int, None]
 Layout = Literal["bhtd", "bthd"]
@@ -241,9 +242,13 @@ def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tens
         or torch.jit.is_tracing()
         or (torch.is_grad_enabled() and any(t.requires_grad for t in (x, *parameters)))
     ):
-        return x.copy_(ops.add(x, parameters, positions, first, forms_of([one])))
+        beside = ops.add if torch.compiler.is_compiling() else _add_beside
+        return x.copy_(beside(x, parameters, positions, first, forms_of([one])))
     ops.add_(x, parameters, positions, first, forms_of([one]))
     return x
+
+
+_add_beside = in_words_of("add_", "add")(lambda *args: ops.add(*args))
 
 
 def bias_matrix(
@@ -362,22 +367,23 @@ def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[T
     return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
 
 
-def check_options(mask: object, window: object, scale: object, sinks: object) -> None:
-    """Refuses options that the op's schema would refuse in its own words, or take without their gradient."""
+def check_options(mask: object, window: object, scale: object, sinks: object, function: str = "attention") -> None:
+    """Refuses options that the op's schema would refuse in its own words, or take without their gradient. function: who
+    was called, for errors."""
     if not isinstance(mask, str) or mask not in _MASKS:
         words = ", ".join(map(repr, _MASKS))
         if hasattr(mask, "shape"):
             words += "; a tensor of what is seen goes to visible="
-            raise ValueError(f"[attention] mask: must be one of {words}, got {type(mask)} of shape {list(mask.shape)}")
-        raise ValueError(f"[attention] mask: must be one of {words}, got {mask!r}")
+            raise ValueError(f"[{function}] mask: must be one of {words}, got {type(mask)} of shape {list(mask.shape)}")
+        raise ValueError(f"[{function}] mask: must be one of {words}, got {mask!r}")
     if window is not None and not (
         isinstance(window, (tuple, list)) and len(window) == 2 and all(hasattr(type(n), "__index__") for n in window)
     ):
-        raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
+        raise TypeError(f"[{function}] window: must be (before, after), got {window!r}")
     if isinstance(scale, Tensor) and scale.requires_grad:
-        raise TypeError("[attention] scale: must not require gradients, which would be lost: multiply q by it")
+        raise TypeError(f"[{function}] scale: must not require gradients, which would be lost: multiply q by it")
     if not (sinks is None or isinstance(sinks, Tensor)):
-        raise TypeError(f"[attention] sinks: must be a tensor [heads], got {type(sinks)}")
+        raise TypeError(f"[{function}] sinks: must be a tensor [heads], got {type(sinks)}")
 
 
 def _length(name: str, given: int | None, positions: Tensor | None) -> int:

@@ -15,6 +15,7 @@ from . import ops
 from .dispatch import is_profiled, is_transformed, needs_op
 from .functional import Layout, Positions, RopeLike, check_device, positions_of, table_of_rope
 from .triton import device
+from .words import in_words_of
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -48,7 +49,8 @@ def rotate_(
     rest = positions, first, table, layout, cos, sin
     learns = torch.is_grad_enabled() and any(x.requires_grad for x in xs)
     if is_transformed() or torch.jit.is_tracing() or (learns and _observed(xs)):
-        for x, turned in zip(xs, ops.rotate(list(xs), positions, first, table, layout, False, cos, sin), strict=True):
+        beside = ops.rotate if torch.compiler.is_compiling() else _rotate_beside
+        for x, turned in zip(xs, beside(list(xs), positions, first, table, layout, False, cos, sin), strict=True):
             x.copy_(turned)
     elif not learns and needs_op(xs):
         if not torch.compiler.is_compiling() and is_profiled():
@@ -65,6 +67,12 @@ def rotate_(
             elif not x.is_inference():
                 torch.autograd.graph.increment_version(x)
     return xs[0] if len(xs) == 1 else xs
+
+
+_in_own_words = in_words_of("rotate_", "rotate")
+_rotate_beside = _in_own_words(lambda *args: ops.rotate(*args))
+_rotate_here = _in_own_words(lambda *args, **named: _core.rotate(*args, **named))
+_table_for = _in_own_words(ops.table_for)
 
 
 def _turn(
@@ -84,7 +92,7 @@ def _turn(
         rotate_there(xs, at, table, layout, False, cos, sin, in_place=True)
         return
     for x in xs:
-        _core.rotate(ops.table_for(table, x, cos, sin), x.detach(), at, layout=layout, threads=torch.get_num_threads())
+        _rotate_here(_table_for(table, x, cos, sin), x.detach(), at, layout=layout, threads=torch.get_num_threads())
 
 
 _rotate_ = torch.library.custom_op("bearing::rotate_", _turn, mutates_args=("xs",))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .. import _core
 from .encoding import build, traits_of
+from .words import in_words_of
 
 Shapes = tuple[tuple[tuple[int, ...], bool], ...]  # of an encoding's tensors, and whether they hold real numbers
 
@@ -122,6 +123,7 @@ def check_ends(
     return _check(form, shapes, (batch, heads), dims, all_queries, torch.tensor([k_ends]))
 
 
+@in_words_of("attention", "add_scores", "add_values")
 def _check(
     form: str, shapes: Shapes, sizes: tuple[int, int], dims: tuple[int, int], q_at: Tensor, k_at: Tensor
 ) -> None:
@@ -129,12 +131,8 @@ def _check(
     encoding = stand_in(form, shapes)
     q, k = (torch.zeros(*sizes, at.shape[1], dims[0]) for at in (q_at, k_at))
     weights = torch.zeros(*sizes, q_at.shape[1], k_at.shape[1])
-    try:
-        _core.add_scores([encoding], weights.clone(), q_at, k_at, q=q, k=k, scale=1.0)
-        _core.add_values([encoding], weights, torch.zeros(*sizes, q_at.shape[1], dims[1]), q_at, k_at)
-    except (TypeError, ValueError, IndexError) as error:
-        words = str(error).replace("[add_scores]", "[attention]").replace("[add_values]", "[attention]")
-        raise type(error)(words) from None
+    _core.add_scores([encoding], weights.clone(), q_at, k_at, q=q, k=k, scale=1.0)
+    _core.add_values([encoding], weights, torch.zeros(*sizes, q_at.shape[1], dims[1]), q_at, k_at)
 
 
 atexit.register(products_of.cache_clear)

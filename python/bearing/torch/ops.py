@@ -22,6 +22,7 @@ from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
 from .regions import regions_of
 from .triton import device
 from .triton.plan import refusal
+from .words import in_words_of
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
@@ -61,6 +62,10 @@ def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
 # Rotation.
 
 
+_rotate_to = in_words_of("rotate", "rotate_to")(_core.rotate_to)
+_rotate_back = in_words_of("rotate", "rotate_backward_to")(_core.rotate_backward_to)
+
+
 def rotate_now(
     xs: Sequence[Tensor],
     positions: Optional[Tensor],
@@ -77,7 +82,7 @@ def rotate_now(
         from .triton.rotate import rotate as rotate_there  # here, as Triton need not be installed
 
         return rotate_there(xs, first if positions is None else positions, table, layout, transposed, cos, sin)
-    turn_one = _core.rotate_backward_to if transposed else _core.rotate_to
+    turn_one = _rotate_back if transposed else _rotate_to
     positions, threads = _at(positions, first), torch.get_num_threads()
     return [turn_one(table_for(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
 
@@ -415,12 +420,15 @@ def _(x, parameters, positions, first, encoding):
     return x.new_empty(x.shape)
 
 
+_add_in_place = in_words_of("add_", "add")(_core.add)
+
+
 @torch.library.custom_op("bearing::add_", mutates_args=("x",))
 def add_(x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str) -> None:
     """x += p, without gradients."""
     (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
     x = x.detach()
-    _core.add(one, x, _at(positions, first), out=x, threads=torch.get_num_threads())
+    _add_in_place(one, x, _at(positions, first), out=x, threads=torch.get_num_threads())
 
 
 @add_.register_fake

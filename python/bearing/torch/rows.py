@@ -12,6 +12,7 @@ from .base import Rows
 from .compiling import constant_of
 from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
+from .words import in_words_of
 
 _ANGLES = ("exact", "as_float32", FIXED_POINT)
 
@@ -37,9 +38,7 @@ class Rope(nn.Module):
         super().__init__()
         if not isinstance(rope, _core.Rope):
             raise TypeError(f"[Rope] rope: must be a bearing.Rope, got {rope!r}")
-        for name, count in (("length", length), ("seq_len", seq_len)):
-            if not isinstance(count, int) or count < 0:
-                raise TypeError(f"[Rope] {name}: must be a whole number from 0 on, got {count!r}")
+        _check_counts("Rope", length=length, seq_len=seq_len)
         if angles not in _ANGLES:
             raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, _ANGLES))}, got {angles!r}")
         texts = _constant_texts if torch.compiler.is_compiling() else _texts
@@ -91,12 +90,15 @@ class Rope(nn.Module):
         return repr(self.spec)
 
 
+def _check_counts(module: str, **counts: Any) -> None:
+    for name, count in counts.items():
+        if not isinstance(count, int) or count < 0:
+            raise TypeError(f"[{module}] {name}: must be a whole number from 0 on, got {count!r}")
+
+
 def _texts(rope: _core.Rope, length: int, angles: str, seq_len: int) -> tuple[str, str]:
     """The texts of the table and of the encoding, of a spec that has frequencies."""
-    try:
-        _core.resolve(rope, seq_len or length)
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("[resolve]", "[Rope]")) from None
+    in_words_of("Rope", "resolve")(_core.resolve)(rope, seq_len or length)
     table = table_form(rope, length, angles, seq_len)
     return table, form_of("RotaryRows", table=table)
 
@@ -118,5 +120,6 @@ class Xpos(Rows):
     """
 
     def __init__(self, spec: _core.Xpos, length: int = 2048) -> None:
+        _check_counts("Xpos", length=length)
         super().__init__("XposRows", spec, settings={"length": length})
         self.sets = 1

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ... import _core
 from ..base import EncodingModule
 from ..encoding import Encoding, with_past
+from ..words import in_words_of
 
 __all__ = ["LeRope"]
 
@@ -37,8 +38,10 @@ class LeRope(EncodingModule):
     """
 
     def __init__(self, rope: _core.Rope, *, seq_len: int = 0) -> None:
+        if not isinstance(rope, _core.Rope):
+            raise TypeError(f"[LeRope] rope: must be a bearing.Rope, got {rope!r}")
         plain = rope.replace(log_factors=[])
-        frequencies = _core.resolve(plain, seq_len)
+        frequencies = in_words_of("LeRope", "resolve")(_core.resolve)(plain, seq_len)
         if frequencies.attention_factor != 1:
             raise ValueError(
                 "[LeRope] rope: must have an attention factor of 1 (YarnScaling's attention_factor says so), got "

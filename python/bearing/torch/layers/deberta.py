@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import _core
-from ..base import EncodingModule, Linear, by_head, check_spec, empty, normal
+from ..base import EncodingModule, Linear, by_head, check_sizes, check_spec, empty, normal
 from ..encoding import Encoding
 
 __all__ = ["Deberta"]
@@ -20,7 +20,8 @@ class Deberta(EncodingModule):
     """
 
     def __init__(self, spec: _core.Deberta, heads: int, dim: int, d_model: int) -> None:
-        check_spec("DebertaTerm", spec)
+        check_spec("DebertaTerm", spec, called="Deberta")
+        check_sizes("Deberta", heads=heads, dim=dim, d_model=d_model)
         names = [name for name, wanted in (("key", spec.terms != "p2c"), ("query", spec.terms != "c2p")) if wanted]
         super().__init__("DebertaTerm", spec, names)
         self.heads = heads

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, Weights, check_spec, empty
+from ..base import Bias, Weights, check_sizes, check_spec, empty
 from ..encoding import Encoding
 from ..score_call import Call, Term
 
@@ -25,7 +25,8 @@ class Fire(Bias):
     """
 
     def __init__(self, spec: _core.Fire, heads: int) -> None:
-        check_spec("FireBias", spec)
+        check_spec("FireBias", spec, called="Fire")
+        check_sizes("Fire", heads=heads)
         names = ["c", "multiplier", "hidden_weight", "hidden_bias", "out_weight", "out_bias"]
         super().__init__("FireBias", spec, names)
         self.heads = heads

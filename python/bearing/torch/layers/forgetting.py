@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..base import EncodingModule, Linear
+from ..base import EncodingModule, Linear, check_sizes
 from ..encoding import Encoding, with_past
 from ..score_call import Call, Term
 
@@ -28,6 +28,7 @@ class Forgetting(EncodingModule):
     """
 
     def __init__(self, heads: int, d_model: int, bias: float = 5.0) -> None:
+        check_sizes("Forgetting", heads=heads, d_model=d_model)
         super().__init__("ForgettingBias", None, ["log_forget"])
         self.gate = Linear(d_model, heads, std=None, bias_start=bias)
         self.bias = bias

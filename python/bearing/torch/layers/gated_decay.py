@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..base import EncodingModule
+from ..base import EncodingModule, check_sizes
 from ..encoding import Encoding, with_past
 
 __all__ = ["GatedDecay"]
@@ -25,6 +25,7 @@ class GatedDecay(EncodingModule):
     """
 
     def __init__(self, heads: int, head_dim: int, d_model: int, rank: int = 16, temperature: float = 16.0) -> None:
+        check_sizes("GatedDecay", heads=heads, head_dim=head_dim, d_model=d_model, rank=rank)
         super().__init__("GatedDecayTerm", None, ["log_decay"])
         if not temperature > 0:
             raise ValueError(f"[GatedDecay] temperature: must be above 0, got {temperature}")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule, Linear, check_spec, empty, normal
+from ..base import EncodingModule, Linear, check_sizes, check_spec, empty, normal
 from ..encoding import Encoding
 from ..score_call import Call, Term
 from . import Mixed
@@ -34,7 +34,8 @@ class RelativeLogits(EncodingModule):
     """
 
     def __init__(self, spec: _core.RelativeLogits, heads: int, d_model: int, rank: int = 16) -> None:
-        check_spec("RelativeLogitsTerm", spec)
+        check_spec("RelativeLogitsTerm", spec, called="RelativeLogits")
+        check_sizes("RelativeLogits", heads=heads, d_model=d_model, rank=rank)
         super().__init__("RelativeLogitsTerm", spec, ["table", "r"])
         self.heads = heads
         self.table = empty(spec.extent, rank)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import _core
-from ..base import Bias, check_spec
+from ..base import Bias, check_sizes, check_spec
 from ..encoding import Encoding
 
 __all__ = ["SwinV2"]
@@ -24,6 +24,7 @@ class SwinV2(Bias):
 
     def __init__(self, spec: _core.SwinV2, heads: int, hidden: int = 512) -> None:
         check_spec("SwinV2", spec, ("SwinV2",))
+        check_sizes("SwinV2", heads=heads, hidden=hidden)
         super().__init__(type(spec.window).__name__ + "Bias", spec.window, ["table"])
         self.heads = heads
         self.hidden = nn.Linear(2, hidden)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule, check_spec, empty, normal
+from ..base import EncodingModule, check_sizes, check_spec, empty, normal
 from ..encoding import Encoding
 
 __all__ = ["TransformerXL"]
@@ -26,7 +26,8 @@ class TransformerXL(EncodingModule):
     def __init__(
         self, spec: _core.TransformerXL, heads: int, dim: int, d_model: int, offsets: int, base: float = 10_000.0
     ) -> None:
-        check_spec("TransformerXLTerm", spec)
+        check_spec("TransformerXLTerm", spec, called="TransformerXL")
+        check_sizes("TransformerXL", heads=heads, dim=dim, d_model=d_model, offsets=offsets)
         super().__init__("TransformerXLTerm", spec, ["r", "u", "v"])
         self.heads, self.base = heads, base
         self.u, self.v = empty(heads, dim), empty(heads, dim)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, Linear, by_head, check_spec, empty, normal
+from ..base import Bias, Linear, by_head, check_sizes, check_spec, empty, normal
 from ..encoding import Encoding, form_of
 from ..functional import bias_matrix
 from ..score_call import Call, Term
@@ -30,7 +30,8 @@ class Tupe(Bias):
     """
 
     def __init__(self, spec: _core.Tupe, heads: int, dim: int, d_model: int, length: int) -> None:
-        check_spec("TupeBias", spec)
+        check_spec("TupeBias", spec, called="Tupe")
+        check_sizes("Tupe", heads=heads, dim=dim, d_model=d_model, length=length)
         untied = spec.cls == "untied"
         super().__init__("TupeBias", spec, ["query", "key", "bias"] if spec.rel_pos_bins else ["query", "key"])
         self.heads = heads
