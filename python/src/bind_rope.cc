@@ -150,7 +150,7 @@ RopeFrequencies frequencies_of(nb::handle from, const Argument& argument) {
   if (nb::isinstance<RopeFrequencies>(from)) return nb::cast<const RopeFrequencies&>(from);
   if (nb::isinstance<Table>(from)) return nb::cast<const Table&>(from).frequencies();
   if (const auto* rope = spec_as<Rope>(from)) return resolve(*rope);
-  argument.fail("a RopeFrequencies, RopeTable or Rope", nb::cast<std::string>(nb::repr(from)));
+  argument.fail("a RopeFrequencies, a RopeTable or a Rope", nb::cast<std::string>(nb::repr(from)));
 }
 
 void check_fixed(nb::handle given, const std::string& argument, const std::string& others, const std::string& way) {
