@@ -218,6 +218,7 @@ TEST(Registry, EveryWordOfEverySpecMakesAnExample) {
   // Words that ask for another member too, or that this encoding has no use for.
   std::map<std::string, int> refusals = {{"[IndexEncoding] length: must be ", 0},
                                          {"[pair_axes] pairs: must ", 0},
+                                         {"[pair_axes] halves: must be of the head unless ", 0},
                                          {"[XposTable] rope.axes: must be one axis", 0},
                                          {"[swin_v2_table] window.class_token: must be none", 0}};
   const inspect::SpecimenOptions size{.heads = 4, .dim = 16, .length = 16};
