@@ -46,6 +46,26 @@ class EncodingModule(nn.Module):
 
     def _fill(self) -> None:
         """Fills what the module itself holds. The modules within have filled theirs."""
+        self._fill_buffers()
+
+    def _fill_buffers(self) -> None:
+        """Fills buffers that no state_dict holds."""
+
+    @torch.no_grad()
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *given: Any
+    ) -> None:
+        """With ``assign=True`` a module that was made on the meta device gets the state's own tensors. Buffers that no
+        state holds get their numbers beside them."""
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *given)
+        if not local_metadata.get("assign_to_params_buffers"):
+            return
+        empty = [name for name in self._non_persistent_buffers_set if self._buffers[name].device.type == "meta"]
+        device = next((t.device for name, t in state_dict.items() if name.startswith(prefix)), torch.device("meta"))
+        if empty and device.type != "meta":
+            for name in empty:
+                self._buffers[name] = torch.empty_like(self._buffers[name], device=device)
+            self._fill_buffers()
 
     def encoding(self) -> Encoding:
         """Returns what :func:`bearing.torch.attention` takes for this module."""

@@ -6,6 +6,7 @@ in row ``slots[b, t] % block_size`` of block ``slots[b, t] // block_size``; −1
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from typing import Optional, Union
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from .. import _core
 from .compiling import constant_of
+from .dispatch import with_or_without_numbers
 from .encoding import check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, check_device, positions_of
 from .ops import arithmetic_of, in_order_of
@@ -174,16 +176,19 @@ def _write(
 
 
 @_rebase.register_fake
+@functools.partial(with_or_without_numbers, "rebase")
 def _(k, old_positions, old_first, new_positions, new_first, slots, from_, to, layout):
     return None
 
 
 @_shift.register_fake
+@functools.partial(with_or_without_numbers, "shift")
 def _(k, by, slots, form, layout):
     return None
 
 
 @_write.register_fake
+@functools.partial(with_or_without_numbers, "rotate_to_cache")
 def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout, k_scale, v_scale):
     return in_order_of(q)
 

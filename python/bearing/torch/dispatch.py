@@ -8,6 +8,8 @@ ops have no entry for the transformations of ``torch.func`` and for forward-mode
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -125,7 +127,7 @@ class Op:
 
     def register_fake(self, fake: Callable[..., Any]) -> None:
         """What comes out for tensors without numbers."""
-        self.custom.register_fake(fake)
+        self.custom.register_fake(with_or_without_numbers(self.name, fake))
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """As the custom op's own method takes them."""
@@ -239,7 +241,55 @@ class Op:
         )
 
 
-_WORDS = {"first": "positions", "q_first": "q_positions", "k_first": "k_positions"}
+_WORDS = {
+    "first": "positions",
+    "q_first": "q_positions",
+    "k_first": "k_positions",
+    "parameters": "parameters of encodings",
+    "s": "state",
+    "z": "state",
+}
+
+
+def with_or_without_numbers(function: str, fake: Callable[..., Any]) -> Callable[..., Any]:
+    """The fake kernel of an op, which raises TypeError where some tensors have numbers and others, on the meta device, have
+    none: PyTorch calls it for these too, and takes memory that nobody filled for the result.
+
+    Beside a first tensor on the meta device positions and a table's own numbers may lie anywhere, as nothing comes out.
+    """
+    names = tuple(inspect.signature(fake).parameters)
+
+    @functools.wraps(fake)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = [(name, x) for name, x in [*zip(names, args, strict=False), *kwargs.items()]]
+        tensors = [(name, t) for name, x in given for t in tree_leaves(x) if isinstance(t, Tensor)]
+        if any(t.device.type == "meta" for _, t in tensors):
+            _check_numbers(function, tensors)
+        return fake(*args, **kwargs)
+
+    return checked
+
+
+def _check_numbers(function: str, tensors: Sequence[tuple[str, Tensor]]) -> None:
+    (first, reference), *_ = tensors
+    device = reference.device
+    for name, t in tensors:
+        free = device.type == "meta" and (name in ("cos", "sin") or not t.is_floating_point())
+        if free or "meta" not in (t.device.type, device.type) or t.device.type == device.type:
+            continue
+        of, word = (_WORDS.get(one, one) for one in (first, name))
+        of += " are" if first == "parameters" else " is"
+        wanted = (
+            f"on {device}, as {of}, got one on {t.device}"
+            if name != first
+            else f"on one device, got {device} and {t.device}"
+        )
+        text = f"[{function}] {word}: must be {wanted}; tensors on meta have no numbers"
+        if "parameters" in (name, first):
+            text += ": give a module that was made there to_empty(device=…), then reset_parameters()"
+        raise TypeError(text)
+
+
 _KINDS: dict[Any, tuple[Any, str]] = {
     str: (str, "a word"),
     float: ((float, int), "a number"),

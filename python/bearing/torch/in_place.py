@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .. import _core
 from . import ops
-from .dispatch import is_profiled, is_transformed, needs_op
+from .dispatch import is_profiled, is_transformed, needs_op, with_or_without_numbers
 from .functional import Layout, Positions, RopeLike, check_device, positions_of, table_of_rope
 from .triton import device
 from .words import in_words_of
@@ -99,6 +99,7 @@ _rotate_ = torch.library.custom_op("bearing::rotate_", _turn, mutates_args=("xs"
 
 
 @_rotate_.register_fake
+@functools.partial(with_or_without_numbers, "rotate_")
 def _(xs, positions, first, table, layout, cos, sin):
     return None
 

@@ -44,7 +44,8 @@ def bias_matrix(
 
 @bias_matrix.register_fake
 def _(parameters, q_positions, k_positions, q_first, k_first, encodings, heads, q_len, k_len, dtype):
-    return torch.empty((heads, q_len, k_len), dtype=dtype)
+    device = next((t.device for t in (*parameters, q_positions, k_positions) if t is not None), None)
+    return torch.empty((heads, q_len, k_len), dtype=dtype, device=device)
 
 
 @op("bias_matrix_backward")

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .dispatch import Op, op
+from .dispatch import Op, op, with_or_without_numbers
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
 from .regions import regions_of
 from .triton import device
@@ -432,6 +432,7 @@ def add_(x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], f
 
 
 @add_.register_fake
+@functools.partial(with_or_without_numbers, "add_")
 def _(x, parameters, positions, first, encoding):
     return None
 

@@ -33,7 +33,7 @@ class SwinV2(Bias):
         self.register_buffer("displacements", torch.empty(spec.window.rows(), 2, dtype=torch.float64), persistent=False)
         self._fill()
 
-    def _fill(self) -> None:
+    def _fill_buffers(self) -> None:
         height, width = self.trained
         spec = _core.SwinV2(window=self.spec, trained_height=height, trained_width=width)
         self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec)))

@@ -37,6 +37,9 @@ class TransformerXL(EncodingModule):
 
     def _fill(self) -> None:
         normal(self.u, self.v, self.w_r)
+        super()._fill()
+
+    def _fill_buffers(self) -> None:
         offsets, d_model = self.sinusoids.shape
         self.sinusoids.copy_(_offset_sinusoids(self.spec, d_model, offsets, self.base))
 
