@@ -235,6 +235,18 @@ def test_forgetting_is_given_to_attention_call_by_call():
     assert torch.equal(out, bt.attention(q, k, v, forgetting.encoding(x), mask="causal"))
 
 
+@pytest.mark.parametrize("encoding", [bt.Alibi(4), bt.Rope(bearing.Rope(head_dim=8, pairing="half"))])
+def test_keys_of_the_same_tokens_stand_where_the_queries_stand(encoding):
+    layer = bt.MultiHeadAttention(32, 4, encoding, mask="causal")
+    x, at, starts = torch.randn(2, TIME, 32), torch.randperm(TIME), torch.tensor([0, 2, TIME])
+    assert torch.equal(layer(x, q_positions=at), layer(x, q_positions=at, k_positions=at))
+    assert torch.equal(layer(x, q_positions=5), layer(x, q_positions=5, k_positions=5))
+    assert torch.equal(layer(x, q_starts=starts), layer(x, q_starts=starts, k_starts=starts))
+    others = layer(x, x, q_positions=5)
+    assert torch.equal(others, layer(x, q_positions=5, k_positions=0))
+    assert not torch.equal(others, layer(x, q_positions=5))
+
+
 def test_a_position_without_a_row_is_told():
     learned = bt.LearnedPositions(bearing.Learned(length=4, dim=8))
     with pytest.raises(bearing.RangeError):

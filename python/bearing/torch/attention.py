@@ -265,10 +265,15 @@ class MultiHeadAttention(nn.Module):
 
         x [batch, time, d_model]: the input; queries are made of it.
         context [batch, k_len, d_model]: what keys and values are made of; x if not given.
-        given: what :meth:`Attention.forward` takes. With return_lse the logarithms of the rows' sums are returned as
-            well.
+        given: what :meth:`Attention.forward` takes. Without a context keys are made of the same tokens as queries: they
+            stand at q_positions, and their packed sequences start at q_starts, unless k_positions and k_starts say
+            otherwise. With return_lse the logarithms of the rows' sums are returned as well.
         """
-        context = x if context is None else context
+        if context is None:
+            context = x
+            for of_queries, of_keys in (("q_positions", "k_positions"), ("q_starts", "k_starts")):
+                if given.get(of_keys) is None:
+                    given[of_keys] = given.get(of_queries)
         q, k, v = (
             project(of).unflatten(-1, (-1, self.head_dim))
             for project, of in ((self.q, x), (self.k, context), (self.v, context))
