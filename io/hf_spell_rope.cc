@@ -27,7 +27,12 @@ class Dictionary {
     type("dynamic"), put("factor", s.factor);
     positions = s.trained_length;
   }
-  void operator()(const AlphaScaling& s) { type("dynamic"), put("alpha", s.alpha); }
+  /// transformers 5 wants a factor of each "dynamic", which its code for Hunyuan then does not read.
+  void operator()(const AlphaScaling& s) {
+    type("dynamic"), put("alpha", s.alpha);
+    if (spelling_ == HfSpelling::v5) put("factor", 1.0);
+  }
+  void operator()(const NtkScaling&) { type("default"); }  // the base says it
   void operator()(const YarnScaling& s) {
     if (s.mscale_slope != 0.1) refuse("mscale_slope", "0.1, which transformers knows", shortest(s.mscale_slope));
     type("yarn"), put("factor", s.factor), trained(s.trained_length);
@@ -107,6 +112,14 @@ std::string fraction_of(const Rope& rope) {
   return shortest(exact ? fraction : std::nextafter(fraction, 1));
 }
 
+/// The base that a config says: of static NTK, which it has no word for, the larger one that is the same.
+double base_of(const Rope& rope) {
+  const auto* ntk = std::get_if<NtkScaling>(&rope.scaling);
+  if (ntk == nullptr) return rope.base;
+  const double r = static_cast<double>(rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim);
+  return rope.base * std::pow(ntk->factor, r / (r - 2));
+}
+
 }  // namespace
 
 std::string hf_rope(const Rope& rope, HfSpelling spelling) {
@@ -123,13 +136,15 @@ std::string hf_rope(const Rope& rope, HfSpelling spelling) {
   std::vector<Pair> members;
   if (dictionary.positions > 0) members.push_back({"max_position_embeddings", std::to_string(dictionary.positions)});
   if (spelling == HfSpelling::v5) {
-    parameters.push_back({"rope_theta", shortest(rope.base)});
+    parameters.push_back({"rope_theta", shortest(base_of(rope))});
     if (!fraction.empty()) parameters.push_back({"partial_rotary_factor", fraction});
     members.push_back({"rope_parameters", json::object_of(parameters, "", "")});
   } else {
-    members.push_back({"rope_theta", shortest(rope.base)});
+    members.push_back({"rope_theta", shortest(base_of(rope))});
     if (!fraction.empty()) members.push_back({"partial_rotary_factor", fraction});
-    const bool nothing = parameters.size() == 1 && std::holds_alternative<NoScaling>(rope.scaling);
+    const bool unscaled =
+        std::holds_alternative<NoScaling>(rope.scaling) || std::holds_alternative<NtkScaling>(rope.scaling);
+    const bool nothing = parameters.size() == 1 && unscaled;
     members.push_back({"rope_scaling", nothing ? "null" : json::object_of(parameters, "", "")});
   }
   return json::object_of(members, "", "");

@@ -231,6 +231,28 @@ TEST(HfSpelling, ASpecIsWrittenInEitherSpelling) {
             R"({"rope_theta": 10000, "partial_rotary_factor": 0.25, "rope_scaling": null})");
 }
 
+TEST(HfSpelling, StaticNtkIsWrittenAsItsBase) {
+  for (const Index rotary_dim : {128, 32}) {
+    const Rope ntk{.head_dim = 128, .rotary_dim = rotary_dim, .pairing = Pairing::half, .scaling = NtkScaling{4}};
+    for (const HfSpelling spelling : {HfSpelling::v4, HfSpelling::v5}) {
+      const Rope read = read_back(ntk, spelling);
+      EXPECT_TRUE(std::holds_alternative<NoScaling>(read.scaling));
+      const auto expected = resolve(ntk).inv_freq, got = resolve(read).inv_freq;
+      ASSERT_EQ(got.size(), expected.size());
+      // The base is rounded twice, by 2^-53 each, and the exponent turns that into less.
+      for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i] / expected[i], 1, 0x1p-50);
+    }
+  }
+}
+
+TEST(HfSpelling, HunyuansAlphaStandsBesideTheFactorThatTransformers5Wants) {
+  const Rope rope{.head_dim = 128, .pairing = Pairing::half, .scaling = AlphaScaling{1000}};
+  EXPECT_EQ(hf_rope(rope, HfSpelling::v5),
+            R"({"rope_parameters": {"rope_type": "dynamic", "alpha": 1000, "factor": 1, "rope_theta": 10000}})");
+  EXPECT_EQ(hf_rope(rope, HfSpelling::v4),
+            R"({"rope_theta": 10000, "rope_scaling": {"rope_type": "dynamic", "alpha": 1000}})");
+}
+
 TEST(HfSpelling, ASpecThatNoConfigCanSayIsRefused) {
   const auto error = [](Rope rope, HfSpelling spelling = HfSpelling::v5) -> std::string {
     rope.head_dim = 64;
@@ -241,7 +263,8 @@ TEST(HfSpelling, ASpecThatNoConfigCanSayIsRefused) {
       return refused.what();
     }
   };
-  EXPECT_NE(error({.pairing = Pairing::half, .scaling = NtkScaling{4}}).find("got ntk"), std::string::npos);
+  const ExplicitFrequencies given{std::vector<double>(32, 0.5)};
+  EXPECT_NE(error({.pairing = Pairing::half, .scaling = given}).find("got explicit"), std::string::npos);
   EXPECT_NE(error({.pairing = Pairing::half, .scaling = ProportionalScaling{.fraction = 0.5}}, HfSpelling::v4)
                 .find("got proportional"),
             std::string::npos);

@@ -42,8 +42,10 @@ BEARING_EXPORT std::vector<ConfigWarning> older_reader_warnings(std::string_view
 BEARING_EXPORT std::vector<ConfigWarning> older_reader_warnings_of_file(const std::string& path);
 
 /// A rotary spec as the members of a config.json, "{"rope_theta": 500000, …}", that read_hf_config() reads back to it
-/// in a file of a model with that head_dim and pairing. Throws ConfigError for what the spelling cannot say: a scaling
-/// that transformers has not, axes in an order of their own, frequencies that restart.
+/// in a file of a model with that head_dim and pairing. Static NTK (NtkScaling), for which configs have no word, is
+/// written as the base that it makes, b · s^(r/(r−2)), and read as that base without a scaling. Throws ConfigError for
+/// what the spelling cannot say: a scaling that transformers has not, axes in an order of their own, frequencies that
+/// restart.
 BEARING_EXPORT std::string hf_rope(const Rope& rope, HfSpelling spelling);
 
 }  // namespace bearing

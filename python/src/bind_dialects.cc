@@ -92,6 +92,7 @@ void bind_dialects(nb::module_& m) {
   m.def("hf_rope", members_of, nb::arg("rope"), nb::arg("spelling"),
         nb::sig("def hf_rope(rope: Rope, spelling: Literal['v4', 'v5']) -> dict[str, Any]"),
         "Returns a rotary spec as the members of a Hugging Face config, such as {'rope_theta': 500000, ...}.\n\n"
+        "Static NTK (NtkScaling), for which configs have no word, is written as the base that it makes.\n\n"
         "Raises ConfigError for what the spelling cannot say.");
   m.def("picture_positions", positions, nb::arg("model"), nb::arg("grid"), nb::arg("text") = 0,
         nb::arg("references") = std::vector<Grid>{}, nb::arg("trained_height") = 0, nb::arg("trained_width") = 0,

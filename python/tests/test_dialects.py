@@ -76,8 +76,28 @@ def test_a_spec_becomes_the_members_of_a_config(spelling: Any) -> None:
     assert ("rope_parameters" in members) == (spelling == "v5")
     config = {key: value for key, value in LLAMA.items() if not key.startswith("rope")}
     assert bearing.Rope.from_config({**config, **members}) == rope
+    given = bearing.ExplicitFrequencies(inv_freq=[0.5] * 32)
     with pytest.raises(bearing.ConfigError, match=r"\[hf_rope\] scaling: must be one of transformers"):
-        bearing.hf_rope(bearing.Rope(head_dim=64, pairing="half", scaling=bearing.NtkScaling(factor=4)), spelling)
+        bearing.hf_rope(rope.replace(scaling=given), spelling)
+
+
+def test_what_is_written_of_hunyuans_alpha_is_what_transformers_takes() -> None:
+    hunyuan = pytest.importorskip("transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense")
+    rope = bearing.Rope(head_dim=64, rotary_dim=64, pairing="half", scaling=bearing.AlphaScaling(alpha=1000))
+    members = bearing.hf_rope(rope, "v5")
+    config = hunyuan.HunYuanDenseV1Config(hidden_size=128, num_attention_heads=2, head_dim=64, **members)
+    assert bearing.Rope.from_config(config) == rope
+    theirs = hunyuan.HunYuanDenseV1RotaryEmbedding(config).inv_freq.numpy()
+    np.testing.assert_allclose(theirs, bearing.resolve(rope).inv_freq, rtol=1e-5)  # a power in float32
+
+
+@pytest.mark.parametrize("spelling", ["v4", "v5"])
+def test_static_ntk_is_written_as_its_base(spelling: Any) -> None:
+    rope = bearing.Rope(head_dim=64, rotary_dim=64, pairing="half", scaling=bearing.NtkScaling(factor=4))
+    config = {key: value for key, value in LLAMA.items() if not key.startswith("rope")}
+    read = bearing.Rope.from_config({**config, **bearing.hf_rope(rope, spelling)})
+    assert read.scaling == bearing.NoScaling()
+    np.testing.assert_allclose(bearing.resolve(read).inv_freq, bearing.resolve(rope).inv_freq, rtol=2**-50)
 
 
 def test_positions_of_a_picture_turn_its_queries() -> None:
