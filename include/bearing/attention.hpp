@@ -31,9 +31,9 @@ enum class Mask {
   causal_bottom_right,
 };
 
-/// A sliding window: a query sees keys at distances −before … after; a negative number sets no limit. Distances are
-/// those of positions, or of indices if the mask is one by index. A model's `sliding_window` of w keys, which counts
-/// the query's own place, is {.before = w − 1, .after = 0}.
+/// A sliding window: a query sees keys at distances −before … after; −1 sets no limit, and less is a RangeError.
+/// Distances are those of positions, or of indices if the mask is one by index. A model's `sliding_window` of w keys,
+/// which counts the query's own place, is {.before = w − 1, .after = 0}.
 struct Window {
   Index before = -1, after = -1;
 };

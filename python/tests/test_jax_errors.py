@@ -237,6 +237,11 @@ def test_arguments_that_are_no_arrays_or_numbers_are_named(table):
         (kind, f"[merge] part: {array} {{}}", lambda: j.merge({}, q, q, q)),
         (kind, "[attention] window: must be (before, after), got 3", lambda: attention(q, q, q, mask="none", window=3)),
         (
+            bearing.RangeError,
+            "[attention] window: must be whole numbers from 0 on, or -1 for no limit, got (-2, 0)",
+            lambda: attention(q, q, q, mask="none", window=(-2, 0)),
+        ),
+        (
             kind,
             "[attention] window: must be a whole number, got 1.5",
             lambda: attention(q, q, q, mask="none", window=(1.5, 2)),

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from .. import _core
+from .._window import check_window
 from . import ffi
 from .arrays import (
     TYPES,
@@ -188,7 +189,9 @@ def _window_of(window: Any) -> tuple[int, int]:
         return -1, -1
     if not isinstance(window, (tuple, list)) or len(window) != 2:
         raise TypeError(f"[attention] window: must be (before, after), got {window!r}")
-    return whole_of("attention", "window", window[0]), whole_of("attention", "window", window[1])
+    before, after = (whole_of("attention", "window", one) for one in window)
+    check_window(before, after)
+    return before, after
 
 
 class _Problem(NamedTuple):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._window import check_window
 from . import direct, ops
 from .compiling import constant_of
 from .dispatch import is_transformed, needs_op
@@ -380,6 +381,8 @@ def check_options(mask: object, window: object, scale: object, sinks: object, fu
         isinstance(window, (tuple, list)) and len(window) == 2 and all(hasattr(type(n), "__index__") for n in window)
     ):
         raise TypeError(f"[{function}] window: must be (before, after), got {window!r}")
+    if window is not None:
+        check_window(*window)
     if isinstance(scale, Tensor) and scale.requires_grad:
         raise TypeError(f"[{function}] scale: must not require gradients, which would be lost: multiply q by it")
     if not (sinks is None or isinstance(sinks, Tensor)):

@@ -88,6 +88,10 @@ void AttentionCall<A>::check_band() const {
 template <class A>
 void AttentionCall<A>::check_masks() const {
   check_mask(function, options.mask);
+  if (options.window.before < -1 || options.window.after < -1) {
+    throw RangeError(concat("[", function, "] window: must be whole numbers from 0 on, or -1 for no limit, got (",
+                            options.window.before, ", ", options.window.after, ")"));
+  }
   check_band();
   if (is_given(options.k_lengths)) {
     check_shape(function, "k_lengths", options.k_lengths, {problem.batch}, "[batch]");
