@@ -177,7 +177,7 @@ class Extension:
     def _rescaled(self, model: nn.Module, rope: bearing.Rope) -> nn.Module:
         if Following.follows(rope) and self.setting.method == "dynamic_ntk":
             return self._with(model, lambda: Following("RotaryRows", rope))
-        return self._with(model, lambda: bt.Rope(rope, self.place.longest))
+        return self._with(model, lambda: bt.Rope(rope, self.place.longest, seq_len=self.place.longest))
 
     def _with(self, model: nn.Module, encoding: Callable[[], nn.Module | None]) -> nn.Module:
         layers = model.blocks.positions.layers
@@ -190,7 +190,7 @@ class Extension:
         longer = self.task.time(round(self.setting.length * self.setting.factor))
         group = group_for(longer, self.trained, window)
         self.found |= {"group": group, "window": window}
-        turn = bt.Rope(rope, self.place.longest)
+        turn = bt.Rope(rope, self.place.longest, seq_len=self.place.longest)
         for block in model.blocks.blocks:
             block.attention = SelfExtended(block.attention, turn, group, window)
         return self._with(model, lambda: None)

@@ -93,7 +93,7 @@ def _spec(encoding: str, heads: int, dim: int, side: int) -> Any:
 def _module(spec: Any, place: Place) -> nn.Module:
     """What learns the spec's numbers."""
     if isinstance(spec, bearing.Rope):
-        return bt.Rope(spec, place.longest)
+        return bt.Rope(spec, place.longest, seq_len=place.longest)
     if isinstance(spec, bearing.Cape2d):
         return Cape2d(spec)
     cls = getattr(bt, type(spec).__name__)

@@ -315,7 +315,7 @@ def test_left_padding_keeps_positions():
 
 
 @pytest.mark.parametrize("name", ["Llama", "Gemma3Text", "Phi3", "DeepseekV2", "Qwen2VLText", "GPTJ", "CodeGen"])
-def test_torch_compile_takes_the_model_whole(name):
+def test_torch_compile_takes_the_model_whole(name, recwarn):
     model = replace_rotary(make(name))
     at = torch.randint(200, (3, 2, TIME))
 
@@ -333,6 +333,7 @@ def test_torch_compile_takes_the_model_whole(name):
             torch.testing.assert_close(compiled(ids), eager, rtol=0, atol=2**-18 * eager.abs().max().item())
             with torch._dynamo.config.patch(error_on_recompile=True):
                 compiled(tokens(time=time))
+    assert not [str(one.message) for one in recwarn if "lru_cache" in str(one.message)]
 
 
 @pytest.mark.parametrize("name", ["Llama", "GPTJ", "CodeGen"])
@@ -403,6 +404,38 @@ def test_replacing_twice_is_replacing_once_and_shared_embeddings_stay_shared():
     replaced = replace_rotary(model).model.rotary_emb
     assert replace_rotary(model).model.rotary_emb is replaced and model.model.again is replaced
     assert dict(restore_rotary(model).named_modules(remove_duplicate=False)) == own
+
+
+def test_other_angles_the_second_time_count():
+    model, ids = llama(), tokens(time=8)
+    exact = outputs(replace_rotary(copy.deepcopy(model), angles="exact"), ids)
+    twice = replace_rotary(replace_rotary(model), angles="exact")
+    assert torch.equal(outputs(twice, ids), exact)
+    assert not torch.equal(outputs(replace_rotary(twice), ids), exact)
+    assert not any(isinstance(module, RotaryEmbedding) for module in restore_rotary(twice).modules())
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_angles_of_another_word_are_refused(times):
+    model = llama() if times == 1 else replace_rotary(llama())
+    words = r"\[replace_rotary\] angles: must be one of 'exact', 'as_float32', 'fixed_point', got 'nonsense'"
+    with pytest.raises(ValueError, match=words):
+        replace_rotary(model, angles="nonsense")
+
+
+@pytest.mark.parametrize("name", ["inv_freq", "attention_scaling"])
+def test_what_a_replaced_embedding_was_measured_by_cannot_be_set(name):
+    model, ids = llama(), tokens()
+    own = outputs(model, ids)
+    replaced = replace_rotary(model).model.rotary_emb
+    with pytest.raises(AttributeError, match=rf"{name}: must be set before .*restore_rotary\(model\)"):
+        setattr(replaced, name, getattr(replaced, name) * 0.5)
+    embedding = restore_rotary(model).model.rotary_emb
+    setattr(embedding, name, getattr(embedding, name) * 0.5)
+    changed = outputs(model, ids)
+    assert not torch.allclose(changed, own)
+    ours = outputs(replace_rotary(model), ids)
+    torch.testing.assert_close(ours, changed, rtol=0, atol=2**-18 * changed.abs().max().item())
 
 
 def test_models_can_be_pickled(tmp_path):

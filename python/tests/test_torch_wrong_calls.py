@@ -14,6 +14,7 @@ import torch
 
 HEADS, TIME, DIM = 4, 6, 8
 ROPE = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))
+DYNAMIC = ROPE.spec.replace(scaling=bearing.DynamicNtkScaling(factor=2, trained_length=8))
 T5 = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), HEADS)
 LEARNED = bt.LearnedPositions(bearing.Learned(length=9, dim=DIM))
 POPE = bt.Pope(bearing.Pope(head_dim=DIM), HEADS)
@@ -141,6 +142,23 @@ def test_the_callers_word_is_used(wrong, text, wanted):
         wrong(torch.randn(2, HEADS, TIME, DIM, requires_grad=wanted))
 
 
+@pytest.mark.parametrize("window", [(-2, 0), (0, -100), (-1, -2)])
+def test_a_window_of_less_than_no_limit_is_refused(window):
+    q = rows(DIM, wanted=False)
+    with pytest.raises(
+        bearing.RangeError, match=r"\[attention\] window: must be whole numbers from 0 on, or -1 for no"
+    ):
+        bt.attention(q, q, q, mask="none", window=window)
+    with pytest.raises(
+        bearing.RangeError, match=r"\[attention\] window: must be whole numbers from 0 on, or -1 for no"
+    ):
+        bt.Attention(mask="none", window=window)
+    with pytest.raises(
+        bearing.RangeError, match=r"\[attention\] window: must be whole numbers from 0 on, or -1 for no"
+    ):
+        bearing.attention(q.numpy(), q.numpy(), q.numpy(), mask="none", window=window)
+
+
 KERPLE, SHAW_SPEC = bearing.Kerple(form="power"), bearing.Shaw(clip=2)
 
 
@@ -242,6 +260,8 @@ def test_what_no_text_and_no_number_of_processes_may_be():
         ((ROPE.spec, -1), {}, r"\[Rope\] length: must be a whole number from 0 on, got -1"),
         ((ROPE.spec,), {"seq_len": 2.5}, r"\[Rope\] seq_len: must be a whole number from 0 on, got 2.5"),
         ((ROPE.spec,), {"angles": "float"}, r"\[Rope\] angles: must be one of 'exact', .* got 'float'"),
+        ((DYNAMIC,), {}, r"\[Rope\] rope: must be of the same frequencies at every length, got .*seq_len="),
+        ((DYNAMIC, 16), {"seq_len": 0}, r"\[Rope\] rope: must be of the same frequencies at every length"),
         ((ROPE.spec.replace(base=0),), {}, r"\[Rope\] base: must be finite and above 0, got 0"),
         ((ROPE.spec.replace(base=math.nan),), {}, r"\[Rope\] base: must be finite and above 0, got nan"),
         (
@@ -315,6 +335,12 @@ def test_a_module_refuses_what_it_cannot_be_made_of_by_its_own_name(make, text):
     with pytest.raises((TypeError, ValueError)) as error:
         make()
     assert str(error.value) == text
+
+
+def test_a_rotary_module_of_frequencies_that_depend_on_the_length_is_told_it():
+    q = rows(DIM, wanted=False)
+    same = bearing.rotate_to(bearing.RopeTable(DYNAMIC, TIME, seq_len=16), q.numpy())
+    assert np.array_equal(bt.rotate(q, rope=bt.Rope(DYNAMIC, seq_len=16)).numpy(), same)
 
 
 def test_a_size_may_be_a_number_of_numpy():

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .. import _core
 from .rotary_angles import TRAINED, Angles, Cosines, Kind, Length, taking_angles
 from .rotary_probe import REFUSALS, ROWS, Apply, Emission, apply_of, emissions_of, turn_of
+from .rows import ANGLES
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -31,13 +32,18 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
 
     Each embedding is measured on unit vectors and compared with bearing before any is replaced. If one does something
     else, the model stays as it was, and ValueError names the embedding and says why. :func:`restore_rotary` undoes the
-    call.
+    call, and a second call with other angles measures the model's own embeddings again.
+
+    Frequencies and factors (``inv_freq``, ``attention_scaling``) of a replaced embedding cannot be set: restore, set,
+    replace.
     """
+    if angles not in ANGLES:
+        raise ValueError(f"[replace_rotary] angles: must be one of {', '.join(map(repr, ANGLES))}, got {angles!r}")
     modules = dict(model.named_modules(remove_duplicate=False))
     own = {
-        name: module
+        name: module.original if isinstance(module, RotaryEmbedding) else module
         for name, module in modules.items()
-        if "Rotary" in type(module).__name__ and not isinstance(module, RotaryEmbedding)
+        if "Rotary" in type(module).__name__ and not (isinstance(module, RotaryEmbedding) and module.angles == angles)
     }
     if not own and not any(isinstance(module, RotaryEmbedding) for module in modules.values()):
         raise ValueError(
@@ -48,7 +54,7 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     replacements: dict[nn.Module, RotaryEmbedding] = {}
     for name, module in own.items():
         if module not in replacements:
-            replacements[module] = _replacement(module, _config(model, name), different, angles, name)
+            replacements[module] = _replacement(module, _config(model, name, module), different, angles, name)
     for name, module in own.items():
         model.set_submodule(name, replacements[module])
     for (home, name), apply in functions.items():
@@ -56,9 +62,9 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     return model
 
 
-def _config(model: nn.Module, name: str) -> Any:
+def _config(model: nn.Module, name: str, embedding: nn.Module) -> Any:
     """The config of an embedding; of one without frequencies, the nearest around it."""
-    embedding = part = model.get_submodule(name)
+    part = embedding
     if not any(own.endswith("inv_freq") for own in dir(embedding)):
         while name and not hasattr(part, "config"):
             name = name.rpartition(".")[0]
@@ -90,6 +96,7 @@ class RotaryEmbedding(nn.Module):
 
     def __init__(self, original: nn.Module, config: Any, functions: list[Apply], angles: str, name: str) -> None:
         super().__init__()
+        self.angles = angles
         with torch.device("cpu"), torch.no_grad():
             self.kinds = _kinds(original, config, functions, angles, name)
         self.longest = {layer_type: kinds[0].trained_length for layer_type, kinds in self.kinds.items()}
@@ -104,6 +111,15 @@ class RotaryEmbedding(nn.Module):
             if name.startswith("__") or "original" not in self.__dict__:
                 raise
         return getattr(self.original, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What the original was measured by cannot change behind it."""
+        if name.endswith(("inv_freq", "attention_scaling")):
+            raise AttributeError(
+                f"[replace_rotary] {name}: must be set before the embedding is replaced, as the model turns by what was "
+                "measured: call restore_rotary(model), set it, and call replace_rotary(model) again"
+            )
+        super().__setattr__(name, value)
 
     def _apply(self, function: Any, recurse: bool = True) -> RotaryEmbedding:
         self.original._apply(function, recurse)

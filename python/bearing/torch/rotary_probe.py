@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core
+from .compiling import constant
 from .encoding import of_head_dim, of_length, table_form, table_of
 from .functional import rotate
 
@@ -94,13 +95,18 @@ class Turn(NamedTuple):
     @property
     def axes(self) -> int:
         """Of positions, the first ones: those behind turn nothing."""
-        return table_of(self.table, torch.float32).frequencies.axes
+        return _axes_of(self.table)
 
     def table_of(self, head_dim: int) -> str | None:
         """The table for heads of so many dimensions."""
         if head_dim == self.head_dim or not self.partial:
             return self.table if head_dim == self.head_dim else None
         return of_head_dim(self.table, head_dim)
+
+
+@constant
+def _axes_of(table: str) -> int:
+    return table_of(table, torch.float32).frequencies.axes
 
 
 def deinterleaved(x: Tensor) -> Tensor:
@@ -264,6 +270,7 @@ def _rope(
     frequencies = None if own is None else _nearest(own.flatten().double(), found)
     if own is not None and frequencies is None:
         return None
+    factor = _factor(module, layer_type, factor)
     rotary_dim = 2 * len(found)
     part = _core.RotaryPart(where="last" if geometry.begin else "first")
     if known is not None:
@@ -273,15 +280,18 @@ def _rope(
             theta.shape == found.shape
             and torch.allclose(theta, found, rtol=0, atol=TOLERANCE)
             and tuple(numbers.axis) == tuple(axis.tolist())
-            and math.isclose(numbers.attention_factor, factor, abs_tol=TOLERANCE)
         ):
+            more = {}
+            if not math.isclose(numbers.attention_factor, factor, abs_tol=TOLERANCE):
+                more = {"attention_factor": known.attention_factor * factor / numbers.attention_factor}
             return known.replace(
                 head_dim=geometry.head_dim,
                 rotary_dim=rotary_dim,
                 pairing=geometry.pairing,
                 part=part,
+                **more,
             )
-    if frequencies is None or trained_length or abs(factor - 1) > TOLERANCE:
+    if frequencies is None or trained_length:
         return None
     return _core.Rope(
         head_dim=geometry.head_dim,
@@ -290,7 +300,17 @@ def _rope(
         part=part,
         scaling=_core.ExplicitFrequencies(inv_freq=frequencies),
         axes=_core.RopeAxes.listed(axis.tolist()) if axis.any() else _core.RopeAxes(),
+        attention_factor=factor,
     )
+
+
+def _factor(module: nn.Module, layer_type: str | None, found: float) -> float:
+    """The attention factor: as the embedding states it, if that is what was measured."""
+    own = getattr(module, f"{layer_type}_attention_scaling" if layer_type else "attention_scaling", None)
+    for stated in (1.0, own):
+        if isinstance(stated, (int, float)) and math.isclose(stated, found, abs_tol=TOLERANCE):
+            return float(stated)
+    return found
 
 
 def _nearest(own: Tensor, found: Tensor) -> list[float] | None:

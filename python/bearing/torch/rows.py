@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from .. import _core
 from .base import Rows
 from .compiling import constant_of
-from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
+from .encoding import FIXED_POINT, Encoding, check_fixed, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
 from .words import in_words_of
 
-_ANGLES = ("exact", "as_float32", FIXED_POINT)
+ANGLES = ("exact", "as_float32", FIXED_POINT)
 
 
 class Rope(nn.Module):
@@ -27,9 +27,10 @@ class Rope(nn.Module):
     angles: "exact", or "as_float32" for the float32 order of operations that Hugging Face's models were trained with.
         "fixed_point" is "exact" on the CPU. On a GPU it makes cosines and sines of float32 by whole numbers, each within
         one ulp of the exact one: without table and float64, which many GPUs are slow at. float64 stays exact.
-    seq_len: how many tokens the frequencies serve, for dynamic NTK and LongRoPE; 0 for length.
+    seq_len: how many tokens the frequencies serve. Dynamic NTK and LongRoPE, whose frequencies depend on it, need it;
+        for others it may be left out.
 
-    Raises what ``bearing.resolve`` raises of a spec that has no frequencies.
+    Raises TypeError for such a spec without seq_len, and what ``bearing.resolve`` raises of a spec that has no frequencies.
 
     Su et al. 2021, arXiv 2104.09864.
     """
@@ -39,8 +40,10 @@ class Rope(nn.Module):
         if not isinstance(rope, _core.Rope):
             raise TypeError(f"[Rope] rope: must be a bearing.Rope, got {rope!r}")
         _check_counts("Rope", length=length, seq_len=seq_len)
-        if angles not in _ANGLES:
-            raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, _ANGLES))}, got {angles!r}")
+        if angles not in ANGLES:
+            raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, ANGLES))}, got {angles!r}")
+        if seq_len == 0:
+            check_fixed("[Rope] rope", rope)
         texts = _constant_texts if torch.compiler.is_compiling() else _texts
         self.table, self.form = texts(rope, length, angles, seq_len)
 
