@@ -58,7 +58,9 @@ def model(of: _core.Model) -> str:
     lengths = [("trained for", of.trained_length), ("promises", of.context_length)]
     facts = [f"{of.heads} heads of {of.head_dim}, {of.kv_heads} of keys"]
     facts += [f"{what} {length:,} tokens" for what, length in lengths if length]
-    rows = [(f"input ({one.label})" if one.label else "input", one.part, one.name, one.encoding, "") for one in of.inputs]
+    rows = [
+        (f"input ({one.label})" if one.label else "input", one.part, one.name, one.encoding, "") for one in of.inputs
+    ]
     rows += [
         (_ranges(group.layers), layer.part or layer.type, layer.name, layer.encoding, _window(layer))
         for group in of.layer_groups()

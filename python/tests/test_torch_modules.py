@@ -247,6 +247,31 @@ def test_keys_of_the_same_tokens_stand_where_the_queries_stand(encoding):
     assert not torch.equal(others, layer(x, q_positions=5))
 
 
+COMPUTED = {
+    "SwinV2": lambda: bt.SwinV2(
+        bearing.SwinV2(window=bearing.Swin(height=2, width=3), trained_height=2, trained_width=3), HEADS
+    ),
+    "Tupe": lambda: bt.Tupe(bearing.Tupe(rel_pos_bins=8, max_rel_pos=16), HEADS, DIM, 16, TIME),
+    "Deberta": lambda: bt.Deberta(bearing.Deberta(max_relative_positions=8), HEADS, DIM, 16),
+    "TransformerXL": lambda: bt.TransformerXL(bearing.TransformerXL(), HEADS, DIM, 16, TIME),
+    "Forgetting": lambda: bt.Forgetting(HEADS, 16),
+    "GatedDecay": lambda: bt.GatedDecay(HEADS, DIM, 16),
+}
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_autocast_leaves_what_an_encoding_computes_as_it_is(name):
+    torch.manual_seed(0)
+    module = COMPUTED[name]()
+    given = [torch.randn(1, TIME, 16).bfloat16().float()] if name in ("Forgetting", "GatedDecay") else []
+    plain = module.encoding(*given)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for more in (given, [x.bfloat16() for x in given]):  # as it comes, and out of a layer that autocast has cast
+            cast = module.encoding(*more)
+            assert all(t.dtype in (torch.float32, torch.int64) for t in cast.tensors)
+            assert all(torch.equal(t, u) for t, u in zip(plain.tensors, cast.tensors, strict=True))
+
+
 def test_a_position_without_a_row_is_told():
     learned = bt.LearnedPositions(bearing.Learned(length=4, dim=8))
     with pytest.raises(bearing.RangeError):

@@ -367,6 +367,17 @@ class Linear(nn.Linear):
                 nn.init.constant_(self.bias, self.bias_start)
 
 
+def no_autocast(tensor: Tensor) -> torch.autocast:
+    """A context in which layers that compute an encoding's numbers keep the type of their parameters."""
+    kind = tensor.device.type
+    return torch.autocast("cpu" if kind == "meta" else kind, enabled=False)
+
+
+def as_parameters(x: Tensor, layer: nn.Module) -> Tensor:
+    """What a layer gets outside of autocast, in the type of its parameters; as it is for a layer without any."""
+    return x.to(next((p.dtype for p in layer.parameters()), x.dtype))
+
+
 def empty(*shape: int) -> nn.Parameter:
     """Makes a parameter that its module's reset_parameters() fills."""
     return nn.Parameter(torch.empty(shape))

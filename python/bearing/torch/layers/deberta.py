@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ... import _core
-from ..base import EncodingModule, Linear, by_head, check_sizes, check_spec, empty, normal
+from ..base import EncodingModule, Linear, by_head, check_sizes, check_spec, empty, no_autocast, normal
 from ..encoding import Encoding
 
 __all__ = ["Deberta"]
@@ -34,5 +34,6 @@ class Deberta(EncodingModule):
         normal(self.embeddings)
 
     def encoding(self) -> Encoding:
-        tables = [by_head(one(self.embeddings), self.heads) for one in (self.key, self.query) if one is not None]
+        with no_autocast(self.embeddings):
+            tables = [by_head(one(self.embeddings), self.heads) for one in (self.key, self.query) if one is not None]
         return Encoding(self.form, tuple(tables))

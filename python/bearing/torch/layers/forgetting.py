@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..base import EncodingModule, Linear, check_sizes
+from ..base import EncodingModule, Linear, as_parameters, check_sizes, no_autocast
 from ..encoding import Encoding, with_past
 from ..score_call import Call, Term
 
@@ -35,7 +35,9 @@ class Forgetting(EncodingModule):
 
     def log_forget(self, x: Tensor) -> Tensor:
         """Computes the logarithms of the gates of x [batch, time, d_model]: [batch, heads, time]."""
-        return F.logsigmoid(self.gate(x)).transpose(1, 2)
+        with no_autocast(x):
+            log = F.logsigmoid(self.gate(as_parameters(x, self.gate)))
+        return log.transpose(1, 2)
 
     def encoding(self, x: Tensor) -> Encoding:
         return Encoding(self.form, (self.log_forget(x),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..base import EncodingModule, check_sizes
+from ..base import EncodingModule, as_parameters, check_sizes, no_autocast
 from ..encoding import Encoding, with_past
 
 __all__ = ["GatedDecay"]
@@ -35,7 +35,8 @@ class GatedDecay(EncodingModule):
 
     def log_decay(self, x: Tensor) -> Tensor:
         """Computes the logarithms of the gates of x [batch, time, d_model]: [batch, heads, time, head_dim]."""
-        log = F.logsigmoid(self.up(self.down(x))) / self.temperature
+        with no_autocast(x):
+            log = F.logsigmoid(self.up(self.down(as_parameters(x, self.down)))) / self.temperature
         return log.unflatten(-1, (self.heads, self.head_dim)).transpose(1, 2)
 
     def encoding(self, x: Tensor) -> Encoding:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import _core
-from ..base import Bias, check_sizes, check_spec
+from ..base import Bias, check_sizes, check_spec, no_autocast
 from ..encoding import Encoding
 
 __all__ = ["SwinV2"]
@@ -43,7 +43,8 @@ class SwinV2(Bias):
         dtype = next(
             (p.dtype for p in self.parameters()), torch.float32
         )  # layers may be quantised ones, which have none
-        return 16 * torch.sigmoid(self.out(F.relu(self.hidden(self.displacements.to(dtype)))))
+        with no_autocast(self.displacements):
+            return 16 * torch.sigmoid(self.out(F.relu(self.hidden(self.displacements.to(dtype)))))
 
     def encoding(self) -> Encoding:
         return Encoding(self.form, (self.table(),))

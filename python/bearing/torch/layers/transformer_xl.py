@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule, check_sizes, check_spec, empty, normal
+from ..base import EncodingModule, check_sizes, check_spec, empty, no_autocast, normal
 from ..encoding import Encoding
 
 __all__ = ["TransformerXL"]
@@ -45,7 +45,8 @@ class TransformerXL(EncodingModule):
 
     def r(self) -> Tensor:
         """Computes the projected sinusoids of every offset: [heads, offsets, dim]."""
-        r = self.sinusoids.to(self.w_r.dtype) @ self.w_r.T
+        with no_autocast(self.w_r):
+            r = self.sinusoids.to(self.w_r.dtype) @ self.w_r.T
         return r.unflatten(1, (self.heads, -1)).transpose(0, 1).contiguous()
 
     def encoding(self) -> Encoding:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, Linear, by_head, check_sizes, check_spec, empty, normal
+from ..base import Bias, Linear, by_head, check_sizes, check_spec, empty, no_autocast, normal
 from ..encoding import Encoding, form_of
 from ..functional import bias_matrix
 from ..score_call import Call, Term
@@ -46,8 +46,9 @@ class Tupe(Bias):
         normal(self.positions, self.bias)
 
     def encoding(self) -> Encoding:
-        p = self.norm(self.positions)
-        tables = (by_head(self.query(p), self.heads), by_head(self.key(p), self.heads))
+        with no_autocast(self.positions):
+            p = self.norm(self.positions)
+            tables = (by_head(self.query(p), self.heads), by_head(self.key(p), self.heads))
         return Encoding(self.form, tables if self.bias is None else (*tables, self.bias))
 
 
