@@ -12,7 +12,7 @@ import torch
 from bearing import _core
 from torch import Tensor, nn
 
-from .positions import Place, Positions
+from .positions import WITH_OTHER_COORDINATES, Place, Positions
 
 MOVED = bearing.CapeAugmentation(max_global_shift=0.5, max_local_shift=0.5, max_global_scale=1.4)  # CAPE's, in training
 
@@ -20,8 +20,9 @@ MOVED = bearing.CapeAugmentation(max_global_shift=0.5, max_local_shift=0.5, max_
 def serving() -> list[str]:
     """The encodings of the catalog that take places on two axes, and none at all."""
     found = [one.name for one in bearing.catalog() if one.name != "nope" and _specimen(one.name).width]
-    # Images here have no class token, and without one BEiT's bias is Swin's.
-    return ["nope", *(name for name in found if name != "beit")]
+    # Images here have no class token, and without one BEiT's bias is Swin's. They are no frames of a video or parts of a
+    # text, which others count too.
+    return ["nope", *(name for name in found if name not in ("beit", *WITH_OTHER_COORDINATES))]
 
 
 def _specimen(name: str) -> bearing.Specimen:

@@ -39,6 +39,8 @@ class Entry:
     without: str
 
 
+# HunyuanVL's patches have a place in the text and an image, V-JEPA 2's a frame, beside row and column.
+WITH_OTHER_COORDINATES = ("elementwise_rope", "vjepa2")
 SOME_PLACE = Place(heads=4, dim=32, d_model=128, trained=64, longest=1024)
 
 
@@ -60,6 +62,8 @@ def serving() -> list[str]:
 
 def _why_not(name: str, kind: str, spec: Any) -> str:
     """Why an encoding does not serve sequences of tokens, or ""."""
+    if name in WITH_OTHER_COORDINATES:
+        return "its patches have more coordinates than a row and a column; in a text it is RoPE, or has no use"
     if bearing.Specimen(name, heads=2, dim=8, length=16).width and _on_one_axis(spec) == spec:
         return "its tokens are the patches of an image: see the question `images`"
     if not kind:

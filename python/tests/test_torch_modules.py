@@ -10,6 +10,7 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing import _core
+from patches import on_two_axes
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_cases import DIM, HEADS, TIME, Case, cases, qkv, shaken
 
@@ -95,7 +96,7 @@ def test_any_encoding_of_the_library_is_a_module(name, kind, spec):
         found = zip(one["extents"], _core._extents(kind, spec, parameter, sizes), strict=True)
         sizes |= {extent: 8 for extent, size in found if size is None and extent not in sizes}
     module = shaken(bt.Described(kind, spec, without=without, **sizes))
-    on_grid = bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width > 0
+    on_grid = on_two_axes(name, spec, HEADS, DIM, 4)
     at = bt.window_positions(2, 2) if on_grid else None
     q, k, v = (torch.randn(2, HEADS, 4, DIM, dtype=torch.float64) for _ in range(3))
     bt.attention(q, k, v, module, mask="causal", q_positions=at, k_positions=at).square().sum().backward()

@@ -11,6 +11,7 @@ import bearing.torch as bt
 import torch
 from bearing import _core
 from bearing._modules import ModuleInfo, modules
+from patches import on_two_axes
 from torch import Tensor, nn
 
 HEADS, TIME, DIM, D_MODEL = 4, 6, 8, 12
@@ -209,7 +210,7 @@ def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
             found = zip(of["extents"], _core._extents(info.kind, spec, parameter, {}), strict=True)
             shape = [(sizes | {"dim": DIM})[extent] if size is None else size for extent, size in found]
             given.append(torch.randint(2, shape) if of["indices"] else -tensor(*shape).detach().abs())
-    at = bt.window_positions(2, 2) if bearing.Specimen(name, heads=HEADS, dim=DIM, length=4).width else None
+    at = bt.window_positions(2, 2) if on_two_axes(name, spec, HEADS, DIM, 4) else None
     if traits["inputs"]:
         x = tensor(1, 4, spec.dim() if callable(spec.dim) else spec.dim)
         return Case(info.name, make, module, lambda x: bt.add(module, x, at), (x,))

@@ -276,7 +276,7 @@ void describe_elementwise_rope(Describer& to) {
       .also({"hunyuan_vl"})
       .example(elementwise_example)
       .called("vjepa2", "V-JEPA 2's RoPE", "turns the two members of a pair at two speeds",
-              [](const ExampleSize& size) { return ElementwiseRope::vjepa2(size.dim); })
+              [](const ExampleSize& size) { return ElementwiseRope::vjepa2(std::max<Index>(6, size.dim)); })
       .example(elementwise_example);
 }
 
