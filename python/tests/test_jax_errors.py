@@ -86,7 +86,29 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
         call(q, k, v, mask="left"),
     )
     fails(ValueError, "[attention] layout: must be 'bhtd' or 'bthd', got 'thd'", call(q, k, v, layout="thd"))
+    fails(
+        ValueError,
+        "[attention] layout: must be 'bhtd' or 'bthd', got an array of float64",
+        call(q, k, v, layout=np.ones(3)),
+    )
+    fails(
+        bearing.RangeError,
+        "[attention] soft_cap: must be positive, or 0 for none, got -1.0",
+        jax.jit(call(q, k, v, soft_cap=-1)),  # while it is traced
+    )
     fails(bearing.RangeError, "[attention] threads: must be at least 0 (0 for all), got -1", call(q, k, v, threads=-1))
+    fails(
+        TypeError,
+        "[bias_matrix] dtype: must be float64, float32, bfloat16 or float16, got RopeTable(head_dim=4, rotary_dim=4, "
+        "pairing='half', length=2, dtype='float32')",
+        lambda: bearing.jax.bias_matrix(
+            bearing.AlibiBias(bearing.Alibi.published(2)),
+            heads=2,
+            q_len=1,
+            k_len=1,
+            dtype=bearing.RopeTable(bearing.Rope(head_dim=4, pairing="half"), 2),
+        ),
+    )
     fails(
         TypeError,
         "[rotate] x: must be float64 for a float64 table, got float32",

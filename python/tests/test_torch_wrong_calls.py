@@ -235,8 +235,11 @@ def test_a_layer_refuses_wrong_options_by_its_own_name_when_it_is_made(layer, op
 
 
 def test_a_layer_says_which_options_it_takes():
-    with pytest.raises(ValueError, match=r"^\[Attention\] layout: must be one of 'bhtd', 'bthd', got 'hbtd'"):
-        bt.Attention(mask="causal", layout="hbtd")
+    for layout in ("hbtd", np.ones(3)):
+        with pytest.raises(
+            ValueError, match=r"^\[Attention\] layout: must be one of 'bhtd', 'bthd', got ('hbtd'|array)"
+        ):
+            bt.Attention(mask="causal", layout=layout)
     with pytest.raises(
         TypeError, match=r"^\[MultiHeadAttention\] has no argument layout; beside mask it takes window,"
     ):

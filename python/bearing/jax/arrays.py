@@ -69,8 +69,8 @@ def same_type(function: str, name: str, array: jax.Array, other: jax.Array, othe
 
 
 def is_time_first(function: str, layout: str) -> bool:
-    if layout not in ("bhtd", "bthd"):
-        raise ValueError(f"[{function}] layout: must be 'bhtd' or 'bthd', got {layout!r}")
+    if not isinstance(layout, str) or layout not in ("bhtd", "bthd"):
+        raise ValueError(f"[{function}] layout: must be 'bhtd' or 'bthd', got {_brief(layout)}")
     return layout == "bthd"
 
 
@@ -254,7 +254,7 @@ def flags_of(function: str, name: str, value: Any) -> jax.Array:
 def type_of(function: str, dtype: Any, name: str = "dtype") -> Any:
     try:
         kind = jnp.dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         kind = None
     if dtype is None or kind not in TYPES:
         raise TypeError(f"[{function}] {name}: must be float64, float32, bfloat16 or float16, got {dtype!r}")

@@ -173,7 +173,7 @@ def attention(
         window_after=after,
         scaled=scale is not None,
         scale=finite("attention", "scale", 1.0 if scale is None else scale),
-        soft_cap=finite("attention", "soft_cap", soft_cap),
+        soft_cap=_soft_cap_of(soft_cap),
         out_dtype=_result_type(qs.dtype, out_dtype),
         regions=_core._region_text("attention", regions),
         time_first=time_first,
@@ -182,6 +182,13 @@ def attention(
     out, lse = _compiled(options, _Learned(qs, ks, vs, sinks, plan.parameters), given)
     out = with_axes(out, jnp.ndim(q), time_first)
     return (out, lse.reshape(lse.shape[4 - jnp.ndim(q) :])) if return_lse else out
+
+
+def _soft_cap_of(soft_cap: Any) -> float:
+    number = finite("attention", "soft_cap", soft_cap)
+    if number < 0:
+        raise _core.RangeError(f"[attention] soft_cap: must be positive, or 0 for none, got {number}")
+    return number
 
 
 def _window_of(window: Any) -> tuple[int, int]:

@@ -176,7 +176,7 @@ def _check(
             f"[{function}] sinks: must be how many heads learn one, a whole number from 0 on, got {sinks!r}"
         )
     text_of_regions(regions, function)
-    if layout not in _LAYOUTS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ValueError(f"[{function}] layout: must be one of {', '.join(map(repr, _LAYOUTS))}, got {layout!r}")
 
 

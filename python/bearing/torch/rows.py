@@ -40,7 +40,7 @@ class Rope(nn.Module):
         if not isinstance(rope, _core.Rope):
             raise TypeError(f"[Rope] rope: must be a bearing.Rope, got {rope!r}")
         _check_counts("Rope", length=length, seq_len=seq_len)
-        if angles not in ANGLES:
+        if not isinstance(angles, str) or angles not in ANGLES:
             raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, ANGLES))}, got {angles!r}")
         if seq_len == 0:
             check_fixed("[Rope] rope", rope)
