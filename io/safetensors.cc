@@ -1,8 +1,15 @@
 #include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/safetensors.hpp>
+#include <bit>
+#include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "json_file.hpp"
 #include "mapped_file.hpp"
@@ -26,13 +33,62 @@ safetensors::Header read_header(MappedFile& file, std::uint64_t& data_offset) {
   return safetensors::parse_header(file.read(safetensors::preamble, length), size - data_offset, file.path());
 }
 
+/// A float32 that rounds to 16 bits as the number itself does: cut off, with its last bit set if anything was cut.
+float with_sticky_bit(double x) {
+  const float near = static_cast<float>(x);
+  if (std::isnan(x) || static_cast<double>(near) == x) return near;
+  auto bits = std::bit_cast<std::uint32_t>(near);
+  if (std::fabs(static_cast<double>(near)) > std::fabs(x)) --bits;  // the next one towards 0
+  return std::bit_cast<float>(bits | 1u);
+}
+template <std::integral Whole>
+float with_sticky_bit(Whole n) {
+  auto magnitude = static_cast<std::uint64_t>(n);
+  if (n < 0) magnitude = 0 - magnitude;
+  int cut = 0;
+  for (; magnitude >> 24 != 0; ++cut) magnitude = (magnitude >> 1) | (magnitude & 1);
+  const float x = std::ldexp(static_cast<float>(magnitude), cut);
+  return n < 0 ? -x : x;
+}
+
+/// The whole number that a stored one is, if T holds it.
+template <std::integral T, class Stored>
+std::optional<T> whole(Stored number) {
+  if constexpr (std::integral<Stored>) {
+    if (std::in_range<T>(number)) return static_cast<T>(number);
+  } else {
+    constexpr double end = 0x1p1 * static_cast<double>(T{1} << (std::numeric_limits<T>::digits - 1));  // exact
+    const auto x = static_cast<double>(number);
+    if (x >= -end && x < end && x == std::trunc(x)) return static_cast<T>(x);
+  }
+  return std::nullopt;
+}
+
 template <class T, class Stored>
-void convert(std::span<const std::byte> bytes, std::vector<T>& to) {
+void convert(const StoredTensor& from, std::vector<T>& to) {
   for (std::size_t i = 0; i < to.size(); ++i) {
-    Stored number;
-    std::memcpy(&number, bytes.data() + i * sizeof(Stored), sizeof(Stored));
-    if constexpr (std::is_same_v<Stored, Float16> || std::is_same_v<Stored, Bfloat16>) {
-      to[i] = static_cast<T>(static_cast<float>(number));
+    Stored bits;
+    std::memcpy(&bits, from.bytes.data() + i * sizeof(Stored), sizeof(Stored));
+    constexpr bool halved = std::is_same_v<Stored, Float16> || std::is_same_v<Stored, Bfloat16>;
+    const auto number = static_cast<std::conditional_t<halved, float, Stored>>(bits);
+    if constexpr (std::integral<T>) {
+      const std::optional<T> exact = whole<T>(number);
+      if (!exact) {
+        std::string got;
+        if constexpr (std::integral<Stored>)
+          got = std::to_string(number);
+        else
+          got = json::shortest(static_cast<double>(number));
+        from.fail("must have whole numbers of " + std::to_string(8 * sizeof(T)) + " bits to be read as such, got " +
+                  got + " as number " + std::to_string(i));
+      }
+      to[i] = *exact;
+    } else if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+      if constexpr (std::is_same_v<Stored, T>) {
+        to[i] = bits;
+      } else {
+        to[i] = T(with_sticky_bit(number));
+      }
     } else {
       to[i] = static_cast<T>(number);
     }
@@ -40,7 +96,7 @@ void convert(std::span<const std::byte> bytes, std::vector<T>& to) {
 }
 
 template <class T>
-using Convert = void (*)(std::span<const std::byte>, std::vector<T>&);
+using Convert = void (*)(const StoredTensor&, std::vector<T>&);
 
 /// Null for what is no plain number.
 template <class T>
@@ -74,22 +130,26 @@ void StoredTensor::fail(const std::string& text) const {
   throw ConfigError((file == nullptr ? "" : *file + ": ") + "tensor " + json::quoted(name) + ": " + text);
 }
 
-template <class T>
+template <StoredNumber T>
 std::vector<T> StoredTensor::numbers() const {
   const Convert<T> convert = converter<T>(type.name);
   if (convert == nullptr) fail("must have a floating-point or whole type, got " + std::string(type.name));
   const auto count = static_cast<std::size_t>(size());
   const bool aligned = reinterpret_cast<std::uintptr_t>(bytes.data()) % alignof(T) == 0;
-  if (type.name == (sizeof(T) == sizeof(float) ? "F32" : "F64") && aligned && count > 0) {
+  if (type.name == type_name<T>() && aligned && count > 0) {
     const T* numbers = reinterpret_cast<const T*>(bytes.data());
     return {numbers, numbers + count};  // without zeros first
   }
   std::vector<T> out(count);
-  convert(bytes, out);
+  convert(*this, out);
   return out;
 }
 template std::vector<float> StoredTensor::numbers<float>() const;
 template std::vector<double> StoredTensor::numbers<double>() const;
+template std::vector<Bfloat16> StoredTensor::numbers<Bfloat16>() const;
+template std::vector<Float16> StoredTensor::numbers<Float16>() const;
+template std::vector<std::int64_t> StoredTensor::numbers<std::int64_t>() const;
+template std::vector<std::int32_t> StoredTensor::numbers<std::int32_t>() const;
 
 void StoredTensor::check_view(std::string_view wanted, int rank, std::size_t alignment) const {
   if (type.name != wanted) fail("must be of " + std::string(wanted) + ", got " + std::string(type.name));

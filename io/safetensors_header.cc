@@ -225,7 +225,7 @@ class Builder {
     std::uint64_t bytes = 0;
     if (!total_bytes(entry_.shape, entry_.type.bits, bytes)) {
       return fail(tensor() + ": shape " + shape_text(entry_.shape) + " of " + std::string(entry_.type.name) +
-                  " must fill whole bytes, fewer than 2^63");
+                  " must fill whole bytes, fewer than 2^60, also without its extents of 0");
     }
     if (bytes != entry_.end - entry_.begin) {
       return fail(tensor() + ": shape " + shape_text(entry_.shape) + " of " + std::string(entry_.type.name) +

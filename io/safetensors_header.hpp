@@ -43,8 +43,8 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
 /// Null for a name that the format does not have.
 const StoredType* find_type(std::string_view name);
 
-/// The bytes of a tensor, or false if the shape has a negative extent, its product does not fit in 63 bits, or the
-/// numbers do not fill whole bytes.
+/// The bytes of a tensor, or false if the shape has a negative extent, its bits without the extents of 0 (which strides
+/// are made of) do not fit in 63 bits, or the numbers do not fill whole bytes.
 bool total_bytes(const std::vector<Index>& shape, int bits, std::uint64_t& bytes);
 
 /// "[2, 3]"

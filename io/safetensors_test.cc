@@ -5,6 +5,7 @@
 
 #include <bearing/error.hpp>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -125,6 +126,53 @@ TEST_F(SafetensorsFiles, NumbersOfEveryTypeAreRead) {
   EXPECT_EQ(scalar.at("x").size(), 1);
 }
 
+template <class T>
+concept Read = requires(const StoredTensor& tensor) {
+  tensor.numbers<T>();
+};
+static_assert(Read<double> && Read<Bfloat16> && Read<std::int32_t> && !Read<std::uint8_t> && !Read<bool>);
+
+TEST_F(SafetensorsFiles, NumbersOf16BitsAreRoundedOnce) {
+  // Just above the middle of two neighbours: a float32 in between would be the middle itself, which goes to the even
+  // one.
+  const double bf16 = 1 + 0x1p-8 + 0x1p-40, f16 = -(1 + 0x1p-11 + 0x1p-40);
+  const std::int64_t whole[2] = {(Index{1} << 40) + (Index{1} << 32) + 1, -((Index{1} << 40) + (Index{1} << 32) + 1)};
+  write_safetensors(path("x"), {{"b", "F64", {1}, &bf16}, {"h", "F64", {1}, &f16}, {"n", "I64", {2}, whole}});
+  const Safetensors file(path("x"));
+  EXPECT_EQ(static_cast<float>(file.at("b").numbers<Bfloat16>()[0]), 1 + 0x1p-7f);
+  EXPECT_EQ(static_cast<float>(file.at("h").numbers<Float16>()[0]), -(1 + 0x1p-10f));
+  EXPECT_EQ(static_cast<float>(file.at("n").numbers<Bfloat16>()[0]), 0x1p40f + 0x1p33f);
+  EXPECT_EQ(static_cast<float>(file.at("n").numbers<Bfloat16>()[1]), -(0x1p40f + 0x1p33f));
+  EXPECT_EQ(static_cast<float>(file.at("n").numbers<Float16>()[0]), std::numeric_limits<float>::infinity());
+}
+
+TEST_F(SafetensorsFiles, WholeNumbersAreExactOrRefused) {
+  const Safetensors whole((corpus / "valid" / "whole.safetensors").string());
+  for (const StoredTensor& tensor : whole.tensors()) {
+    EXPECT_EQ(tensor.numbers<std::int64_t>(), (std::vector<std::int64_t>{0, 1, 2, 3})) << tensor.name;
+    EXPECT_EQ(tensor.numbers<std::int32_t>(), (std::vector<std::int32_t>{0, 1, 2, 3})) << tensor.name;
+  }
+  const std::int64_t large[2] = {-5, (Index{1} << 62) + 1};
+  const double broken = 2.5, past = 0x1p63, least = -0x1p63;
+  write_safetensors(path("x"), {{"b", "F64", {1}, &broken},
+                                {"l", "I64", {2}, large},
+                                {"least", "F64", {1}, &least},
+                                {"past", "F64", {1}, &past}});
+  const Safetensors file(path("x"));
+  EXPECT_EQ(file.at("l").numbers<std::int64_t>()[1], large[1]);
+  EXPECT_EQ(file.at("least").numbers<std::int64_t>()[0], std::numeric_limits<std::int64_t>::min());
+  EXPECT_NE(error_of([&] { file.at("l").numbers<std::int32_t>(); })
+                .find("tensor \"l\": must have whole numbers of 32 bits to be read as such, got 4611686018427387905 as "
+                      "number 1"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { file.at("b").numbers<std::int64_t>(); })
+                .find("whole numbers of 64 bits to be read as such, "
+                      "got 2.5 as number 0"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { file.at("past").numbers<std::int64_t>(); }).find("got 9223372036854775808"),
+            std::string::npos);
+}
+
 TEST_F(SafetensorsFiles, AViewIsTheMapItself) {
   const Safetensors file((corpus / "valid" / "f32.safetensors").string());
   const StoredTensor& w = file.at("w");
@@ -164,8 +212,8 @@ TEST_F(SafetensorsFiles, WrongOutputsAreRefusedAndNothingIsWritten) {
   };
   const std::vector<Wrong> all = {
       {{{"w", "F31", {4}, numbers}}, "type: must be one of the format's"},
-      {{{"w", "F32", {-1}, numbers}}, "fewer than 2^63, got [-1] of F32 for \"w\""},
-      {{{"w", "F32", {Index{1} << 62, 8}, numbers}}, "fewer than 2^63"},
+      {{{"w", "F32", {-1}, numbers}}, "also without those of 0, got [-1] of F32 for \"w\""},
+      {{{"w", "F32", {Index{1} << 62, 8}, numbers}}, "fewer than 2^60"},
       {{{"w", "F4", {3}, numbers}}, "fill whole bytes"},
       {{{"w", "F32", std::vector<Index>(33, 1), numbers}}, "at most 32 extents, got 33 for \"w\""},
       {{{"w", "F32", {4}, nullptr}}, "data: must not be null, got null for \"w\""},

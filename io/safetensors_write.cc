@@ -36,7 +36,7 @@ Entry entry_of(const SafetensorsOutput& tensor, std::uint64_t begin) {
   }
   std::uint64_t bytes = 0;
   if (!safetensors::total_bytes(tensor.shape, type->bits, bytes)) {
-    fail("shape: extents must be at least 0 and fill whole bytes, fewer than 2^63, got " +
+    fail("shape: extents must be at least 0 and fill whole bytes, fewer than 2^60, also without those of 0, got " +
          safetensors::shape_text(tensor.shape) + " of " + tensor.type + named);
   }
   if (tensor.data == nullptr && bytes > 0) fail("data: must not be null, got null" + named);

@@ -28,6 +28,11 @@ struct StoredType {
 /// The types of the format. Numbers of F64, F32, F16, BF16 and of whole types can be read; of others, their bytes.
 BEARING_EXPORT std::span<const StoredType> stored_types();
 
+/// The types as which StoredTensor::numbers() reads numbers; view() sees those of every type of C++ as they are.
+template <class T>
+concept StoredNumber = std::is_same_v<T, double> || std::is_same_v<T, float> || std::is_same_v<T, Bfloat16> ||
+    std::is_same_v<T, Float16> || std::is_same_v<T, std::int64_t> || std::is_same_v<T, std::int32_t>;
+
 /// A tensor of a file: what its header says, and its memory.
 struct BEARING_EXPORT StoredTensor {
   std::string name;
@@ -38,9 +43,10 @@ struct BEARING_EXPORT StoredTensor {
   const std::string* file = nullptr;  ///< its path
 
   Index size() const;  ///< how many numbers
-  /// The numbers of a floating-point or whole type as T, copied and rounded to nearest. Throws ConfigError for another
-  /// type.
-  template <class T>
+  /// The numbers of a floating-point or whole type as T, copied: rounded to nearest, once, for a floating-point T, and
+  /// exact for a whole T. Throws ConfigError for another type in the file, and for a number that a whole T does not
+  /// hold.
+  template <StoredNumber T>
   std::vector<T> numbers() const;
   /// The memory as it is. Throws ConfigError unless the type is T, the shape has that rank and the bytes begin at a
   /// multiple of T's size.
