@@ -21,10 +21,12 @@ struct ScoreInputs {
   A scale = 1;  ///< the softmax scale, for terms inside the product
 };
 
-/// Adds every term to scores [batch, heads, q_len, k_len]; any strides, but no two scores may share memory.
+/// Adds every term to scores [batch, heads, q_len, k_len]; any strides, but no two scores may share memory. Encodings
+/// of rows (RoPE) have no part in this: turn q and k before you multiply them, and give the turned ones here if a term
+/// looks at them, as attention() does.
 ///
-/// Throws ShapeError or RangeError if an encoding cannot serve these heads, lengths or positions, if q and k do not fit
-/// the scores, or if a tensor has elements but no memory; nothing is written then.
+/// Throws ShapeError or RangeError for an encoding that turns rows, if one cannot serve these heads, lengths or
+/// positions, if q and k do not fit the scores, or if a tensor has elements but no memory; nothing is written then.
 template <class A>
 BEARING_EXPORT void add_scores(const TermList<A>& terms, const std::type_identity_t<ScoreInputs<A>>& in,
                                std::type_identity_t<View<A, 4>> scores, const Executor& on = {});

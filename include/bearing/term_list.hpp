@@ -1,10 +1,12 @@
 #pragma once
 
 #include <array>
+#include <bearing/error.hpp>
 #include <bearing/kept.hpp>
 #include <bearing/param_block.hpp>
 #include <bearing/term.hpp>
 #include <concepts>
+#include <string>
 #include <type_traits>
 
 // The encodings of one call: with(rope, t5, shaw).
@@ -149,12 +151,27 @@ requires(ScoreTerm<E, A> || ValueTerm<E, A> || ValueRowTerm<E, A> || RowTerm<E, 
 }
 
 /// A list of encodings that act on query and key rows, scores and values, in order. It refers to the encodings, which
-/// must outlive it.
+/// must outlive it. Every function that takes a list throws ShapeError for one whose size is not from 0 to `most`.
 template <class A>
 struct TermList {
   static constexpr Index most = 8;
   std::array<Term<A>, most> terms{};
   Index size = 0;
+
+  /// Adds an encoding at the end: for a list that is decided while a program runs. Throws ShapeError if it is full. A
+  /// temporary does not compile: name it, so that it outlives the call.
+  template <class E>
+  void add(const E& encoding) {
+    add(erase<A>(encoding));
+  }
+  template <class E>
+  requires(!std::is_lvalue_reference_v<E> && !std::same_as<E, Term<A>>) void add(E&&) = delete;
+  void add(const Term<A>& term) {
+    if (size < 0 || size >= most) {
+      throw ShapeError("[TermList::add] terms: must be at most " + std::to_string(most) + ", got one more");
+    }
+    terms[static_cast<std::size_t>(size++)] = term;
+  }
 
   const Term<A>* begin() const { return terms.data(); }
   const Term<A>* end() const { return terms.data() + size; }

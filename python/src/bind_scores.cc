@@ -24,7 +24,9 @@ nb::object matrix(nb::handle encodings, nb::handle q_at, nb::handle k_at, Index 
     const NewArray bias = new_array(wish.kind, wish.type, {shape[0], shape[1], shape[2]});
     {
       const Unlocked released;
-      bearing::bias_matrix<T>(list.terms, *q_positions, *k_positions, view_of<T, 3>(bias, shape), on);
+      errors_as("[bias_matrix] encodings", "[bias_matrix] terms", [&] {
+        bearing::bias_matrix<T>(list.terms, *q_positions, *k_positions, view_of<T, 3>(bias, shape), on);
+      });
     }
     return bias.object;
   });
@@ -65,7 +67,8 @@ void to_scores(nb::handle encodings, nb::handle scores, nb::handle q_at, nb::han
     const View<A, 4> view = to.written_tensor<A>(false);
     const auto in = both.inputs<A>(*q_positions, *k_positions, scale, time_first);
     const Unlocked released;
-    bearing::add_scores<A>(list.terms, in, view, on);
+    errors_as("[add_scores] encodings", "[add_scores] terms",
+              [&] { bearing::add_scores<A>(list.terms, in, view, on); });
   });
 }
 
@@ -93,7 +96,8 @@ nb::object scores_backward(nb::handle encodings, nb::handle d_scores, nb::handle
     add(both.k, grads.d_k, d_k);
     {
       const Unlocked released;
-      bearing::add_scores_backward<A>(list.terms, in, view, grads, on);
+      errors_as("[add_scores_backward] encodings", "[add_scores_backward] terms",
+                [&] { bearing::add_scores_backward<A>(list.terms, in, view, grads, on); });
     }
     return nb::make_tuple(d_q, d_k, list.gradient_arrays());
   });
@@ -174,7 +178,7 @@ void bind_scores(nb::module_& m) {
                 "k_positions: Positions = None, *, q: ArrayLike | None = None, k: ArrayLike | None = None, "
                 "scale: float = 1.0, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1) -> None"),
         "Adds every encoding's term to scores [batch, heads, q_len, k_len], in place. First axes may be left out.\n\n"
-        "encodings: an encoding, or a list of them.\n"
+        "encodings: an encoding, or a list of them. Those that turn rows (RoPE) raise ShapeError: turn q and k first.\n"
         "scores: float64 or float32.\n"
         "q_positions: where queries stand, as attention() takes positions.\n"
         "k_positions: where keys stand.\n"

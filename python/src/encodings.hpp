@@ -150,7 +150,7 @@ struct MadeList {
       const auto memory = one->memory(function, arithmetic, wanted, gradients.emplace_back());
       made.push_back(one->make<A>(memory));
       if (!made.back().term) Argument{function, "encodings"}.fail("encodings of rows, scores or values", one->repr());
-      terms.terms[static_cast<std::size_t>(terms.size++)] = *made.back().term;
+      terms.add(*made.back().term);
     }
   }
 

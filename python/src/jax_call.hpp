@@ -259,7 +259,7 @@ struct MadeTerms {
     for (std::size_t e = 0; e < encodings.size(); ++e) {
       made.push_back(encodings.make<A>(e, i));
       if (!made.back().term) encodings.refuse(e, "encodings of rows, scores or values");
-      terms.terms[static_cast<std::size_t>(terms.size++)] = *made.back().term;
+      terms.add(*made.back().term);
     }
   }
 };

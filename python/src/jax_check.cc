@@ -155,6 +155,9 @@ void check_sites(const Asked& asked, const std::vector<Made<A>>& made) {
     if (asked.is_linear() && !is_of_linear_attention(*made[e].term)) {
       refuse(e, "all be encodings of rows or decays of the state, as there are no scores to add to", "acts elsewhere");
     }
+    if ((asked.function == "add_scores" || asked.function == "bias_matrix") && made[e].term->turn != nullptr) {
+      refuse(e, "add to scores, as q and k are turned (rotate, turn) before they are multiplied", "turns them");
+    }
     if (asked.function == "add_values" && made[e].term->turn_values != nullptr) {
       refuse(e, "not turn values, as only probabilities are given here", "does");
     }

@@ -438,3 +438,17 @@ def test_errors_of_a_parameter_name_its_encoding(rng):
         match=r"\[inputs\] encoding: must be an encoding, got T5.*; T5Bias\(spec, …\) makes an encoding of it",
     ):
         bearing.inputs(bias.spec, time=3)
+
+
+def test_scores_refuse_encodings_that_turn_rows() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    shaw = bearing.ShawTerm(bearing.Shaw(clip=2), np.zeros((5, 8)))
+    x, scores = np.ones((1, 2, 4, 8)), np.zeros((1, 2, 4, 4))
+    text = r"encodings: must add to scores, as q and k are turned \(rotate, turn\) before they are multiplied, got one that "
+    with pytest.raises(bearing.ShapeError, match=rf"^\[add_scores\] {text}turns them as number 1 of 2$"):
+        bearing.add_scores([rope, shaw], scores, q=x, k=x)
+    with pytest.raises(bearing.ShapeError, match=rf"^\[add_scores_backward\] {text}turns them as number 2 of 2$"):
+        bearing.add_scores_backward([shaw, rope], scores, q=x, k=x)
+    with pytest.raises(bearing.ShapeError, match=rf"^\[bias_matrix\] {text}turns them as number 1 of 1$"):
+        bearing.bias_matrix(rope, heads=2, q_len=4, k_len=4)
+    assert not scores.any()

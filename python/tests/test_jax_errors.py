@@ -1,5 +1,6 @@
 """What bearing.jax refuses, and when; compiled programs, and builds without JAX."""
 
+import re
 import subprocess
 import sys
 
@@ -551,3 +552,16 @@ def test_a_build_for_another_jax_says_so(monkeypatch):
     monkeypatch.setattr(ffi, "interface_version", lambda: (built[0] + 1, 0))
     with pytest.raises(ImportError, match=r"built for version 0\.\d+ of XLA's foreign functions, jaxlib \S+ has 1\.0"):
         ffi.register()
+
+
+def test_scores_refuse_encodings_that_turn_rows() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    alibi = bearing.AlibiBias(bearing.Alibi.published(2))
+    text = (
+        "encodings: must add to scores, as q and k are turned (rotate, turn) before they are multiplied, got one that"
+    )
+    scores = jnp.zeros((1, 2, 4, 4))
+    with pytest.raises(bearing.ShapeError, match=re.escape(f"[add_scores] {text} turns them as number 1 of 2")):
+        bearing.jax.add_scores([rope, alibi], scores)
+    with pytest.raises(bearing.ShapeError, match=re.escape(f"[bias_matrix] {text} turns them as number 2 of 2")):
+        bearing.jax.bias_matrix([alibi, rope], heads=2, q_len=4, k_len=4)

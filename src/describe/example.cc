@@ -107,7 +107,7 @@ void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const
     }
   }
   TermList<double> terms;
-  if (made.term) terms.terms[0] = *made.term, terms.size = 1;
+  if (made.term) terms.add(*made.term);
   if (info.scores) {
     specimen.score_terms = [kept, terms, scale](const Positions& q_positions, const Positions& k_positions,
                                                 View<const double, 4> q, View<const double, 4> k,

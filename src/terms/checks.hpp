@@ -12,6 +12,14 @@
 
 namespace bearing {
 
+/// Throws ShapeError for a list whose size was set to what it cannot hold.
+template <class A>
+void check_list(const char* function, const TermList<A>& terms) {
+  if (terms.size >= 0 && terms.size <= TermList<A>::most) return;
+  throw ShapeError(
+      text::concat("[", function, "] terms: must be from 0 to ", TermList<A>::most, ", got a size of ", terms.size));
+}
+
 /// A gradient's name, made only where an error is said.
 struct GradOf {
   std::string_view name;

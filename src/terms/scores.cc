@@ -3,6 +3,7 @@
 #include <bearing/scores.hpp>
 
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/score_call.hpp"
 #include "terms/tile_work.hpp"
 #include "text.hpp"
@@ -37,6 +38,20 @@ Problem problem_of(const char* function, const ScoreInputs<A>& in, const std::ar
   check_tensor(function, "q", in.q);
   check_tensor(function, "k", in.k);
   return problem;
+}
+
+/// Throws ShapeError for an encoding that turns rows: scores are there already, and what looks at q and k would look at
+/// rows that were not turned.
+template <class A>
+void check_score_terms(const char* function, const TermList<A>& terms, const Problem& problem) {
+  check_list(function, terms);
+  for (const Term<A>& term : terms) {
+    if (term.turn == nullptr) continue;
+    throw ShapeError(concat("[", function, "] terms: must add to scores, as q and k are turned (rotate, turn) before ",
+                            "they are multiplied, got one that turns them as number ", &term - terms.begin() + 1,
+                            " of ", terms.size));
+  }
+  check_terms(function, terms, problem);
 }
 
 template <class A>
@@ -86,7 +101,7 @@ void add_scores(const TermList<A>& terms, const std::type_identity_t<ScoreInputs
   const char* function = "add_scores";
   check_output(function, "scores", scores);
   const Problem problem = problem_of(function, in, scores.shape);
-  check_terms(function, terms, problem);
+  check_score_terms(function, terms, problem);
   CallMemory memory(function);
   tell_inputs(memory, in);
   for (const Term<A>& term : terms) memory.forward(term);
@@ -143,7 +158,7 @@ void add_scores_backward(const TermList<A>& terms, const std::type_identity_t<Sc
   const Problem problem = problem_of(function, in, d_scores.shape);
   check_grad(function, "d_q", grads.d_q, in.q);
   check_grad(function, "d_k", grads.d_k, in.k);
-  check_terms(function, terms, problem);
+  check_score_terms(function, terms, problem);
   CallMemory memory(function);
   tell_inputs(memory, in);
   memory.reads("d_scores", d_scores);
@@ -211,7 +226,7 @@ void bias_matrix(const std::type_identity_t<TermList<Compute<T>>>& terms, const 
   check_output("bias_matrix", "bias", bias);
   const ScoreInputs<A> in{q_positions, k_positions};
   const Problem problem = problem_of("bias_matrix", in, {1, bias.shape[0], bias.shape[1], bias.shape[2]});
-  check_terms("bias_matrix", terms, problem);
+  check_score_terms("bias_matrix", terms, problem);
   CallMemory memory("bias_matrix");
   tell_inputs(memory, in);
   for (const Term<A>& term : terms) memory.forward(term);

@@ -1,7 +1,15 @@
 #include <gtest/gtest.h>
+#include <bearing/attention.hpp>
+#include <bearing/encodings/dense_bias.hpp>
+#include <bearing/encodings/rotary_rows.hpp>
 #include <bearing/error.hpp>
+#include <bearing/linear_attention.hpp>
 #include <bearing/scores.hpp>
 #include <cmath>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/errors.hpp"
@@ -201,6 +209,76 @@ TEST(AddScores, AListOfNothingAddsNothingAndIsAMatrixOfZeros) {
   std::vector<float> bias(2 * 5 * 7, 3.0f);
   bias_matrix(TermList<float>{}, {}, {}, dense(bias.data(), 2, 5, 7));
   EXPECT_EQ(bias, std::vector<float>(bias.size()));
+}
+
+TEST(AddScores, AnEncodingThatTurnsRowsIsRefusedWithAndWithoutQueries) {
+  const Near near{Strengths(4)};
+  const RopeTable<double> table(Rope{.head_dim = 4, .pairing = Pairing::half}, 8);
+  const RotaryRows<double> rope(table);
+  std::vector<double> rows(4 * 7 * 4, 1.0), s(4 * 7 * 7, 3.0), d(rows);
+  const auto x = bhtd<const double>(rows.data(), 1, 4, 7, 4);
+  const auto scores = dense(s.data(), 1, 4, 7, 7);
+  const auto text = [](const std::string& function, const char* number) {
+    return "[" + function +
+           "] terms: must add to scores, as q and k are turned (rotate, turn) before they are multiplied, " +
+           "got one that turns them as number " + number;
+  };
+  expect_error<ShapeError>([&] { add_scores(with(near, rope), {{}, {}, x, x}, scores); }, text("add_scores", "2 of 2"));
+  expect_error<ShapeError>([&] { add_scores(with(rope), {}, scores); }, text("add_scores", "1 of 1"));
+  expect_error<ShapeError>(
+      [&] {
+        add_scores_backward(with(rope, near), {{}, {}, x, x}, scores);
+      },
+      text("add_scores_backward", "1 of 2"));
+  expect_error<ShapeError>([&] { bias_matrix(with(rope), {}, {}, dense(s.data(), 4, 7, 7)); },
+                           text("bias_matrix", "1 of 1"));
+  EXPECT_EQ(s, std::vector<double>(s.size(), 3.0));
+}
+
+TEST(TermList, IsMadeWhileAProgramRunsAndHoldsEight) {
+  const Near near{Strengths(4)};
+  TermList<double> list;
+  for (Index n = 0; n < TermList<double>::most; ++n) list.add(near);
+  std::vector<double> s(4 * 3 * 5), one(s);
+  add_scores(list, {}, dense(s.data(), 1, 4, 3, 5));
+  add_scores(with(near, near, near, near, near, near, near, near), {}, dense(one.data(), 1, 4, 3, 5));
+  EXPECT_EQ(s, one);
+  expect_error<ShapeError>([&] { list.add(near); }, "[TermList::add] terms: must be at most 8, got one more");
+  EXPECT_EQ(list.size, 8);
+}
+
+template <class E>
+concept Addable = requires(TermList<double>& list, E&& encoding) {
+  list.add(std::forward<E>(encoding));
+};
+static_assert(Addable<const Near&> && Addable<Near&> && !Addable<Near>, "a temporary would not outlive the call");
+
+TEST(TermList, ASizeThatItCannotHoldIsRefusedEverywhere) {
+  std::vector<double> x(2 * 3 * 4, 1.0), y(x), lse(6);
+  const auto in = bhtd(x.data(), 1, 2, 3, 4), out = bhtd(y.data(), 1, 2, 3, 4);
+  const auto square = dense(y.data(), 1, 2, 3, 3);
+  const View<const double, 4> p = dense<const double>(x.data(), 1, 2, 3, 3);
+  for (const Index size : {Index{9}, Index{-1}}) {
+    TermList<double> terms;
+    terms.size = size;
+    const auto refused = [&](const std::string& function, const std::function<void()>& call) {
+      expect_error<ShapeError>(call,
+                               "[" + function + "] terms: must be from 0 to 8, got a size of " + std::to_string(size));
+    };
+    refused("add_scores", [&] { add_scores(terms, {}, square); });
+    refused("add_scores_backward", [&] { add_scores_backward(terms, {}, p); });
+    refused("bias_matrix", [&] { bias_matrix(terms, {}, {}, dense(y.data(), 2, 3, 3)); });
+    refused("add_values", [&] { add_values(terms, {}, {}, p, out); });
+    refused("add_values_backward", [&] { add_values_backward(terms, {}, {}, p, in); });
+    refused("attention", [&] { attention<double>({in, in, in}, out, {}, terms, {.mask = Mask::none}); });
+    refused("attention_backward", [&] {
+      attention_backward<double>({in, in, in}, {in, dense(lse.data(), 1, 2, 3), in}, {out, {}, {}}, terms,
+                                 {.mask = Mask::none});
+    });
+    refused("linear_attention", [&] { linear_attention<double>({in, in, in}, out, {}, terms, {.mask = Mask::none}); });
+    EXPECT_THROW(terms.add(Term<double>{}), ShapeError);
+  }
+  EXPECT_EQ(y, std::vector<double>(y.size(), 1.0));
 }
 
 TEST(AddScores, EmptyExtentsAreServed) {

@@ -3,6 +3,7 @@
 #include <bearing/scores.hpp>
 
 #include "tensor_checks.hpp"
+#include "terms/checks.hpp"
 #include "terms/score_call.hpp"
 #include "terms/tile_work.hpp"
 #include "text.hpp"
@@ -80,6 +81,7 @@ void over_heads(const TermList<A>& terms, const Problem& problem, const Executor
 /// that turn values, which are not at hand either.
 template <class A>
 TermList<A> value_terms(const char* function, const TermList<A>& terms) {
+  check_list(function, terms);
   TermList<A> acting;
   for (const Term<A>& term : terms) {
     if (term.turn_values != nullptr) {
@@ -87,7 +89,7 @@ TermList<A> value_terms(const char* function, const TermList<A>& terms) {
                               "] terms: must not turn values, as only probabilities are given here, got ",
                               "one that does as number ", &term - terms.begin() + 1, " of ", terms.size));
     }
-    if (term.add_values != nullptr) acting.terms[static_cast<std::size_t>(acting.size++)] = term;
+    if (term.add_values != nullptr) acting.add(term);
   }
   return acting;
 }

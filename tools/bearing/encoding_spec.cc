@@ -12,7 +12,7 @@ void add_term(CallEncodings<A>& into, const Term<A>& term) {
   if (into.terms.size == TermList<A>::most) {
     throw UsageError(fmt::format("--encoding: a call has at most {} encodings", TermList<A>::most));
   }
-  into.terms.terms[static_cast<std::size_t>(into.terms.size++)] = term;
+  into.terms.add(term);
 }
 
 namespace {

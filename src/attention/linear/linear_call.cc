@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing::linear {
@@ -35,6 +36,7 @@ void check_options(const char* function, const LinearAttentionOptions& options) 
 
 template <class A>
 void check_terms(const char* function, const TermList<A>& terms) {
+  check_list(function, terms);
   for (Index t = 0; t < terms.size; ++t) {
     const Term<A>& term = terms.terms[static_cast<std::size_t>(t)];
     const bool turns = term.turn != nullptr && term.bias == nullptr && term.add_scores == nullptr;
@@ -99,7 +101,7 @@ void Call<A>::take_decays(const TermList<A>& terms) {
                               "sum for rows of ", of.dim, " and features of ", this->in_dim));
     }
     if (term.check != nullptr) term.check(term.self, this->function, of);
-    decays.terms[static_cast<std::size_t>(decays.size++)] = term;
+    decays.add(term);
   }
 }
 

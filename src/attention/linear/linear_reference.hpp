@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "terms/checks.hpp"
 #include "terms/score_call.hpp"
 
 // What the plain reference and that of decays share: features, turned rows, and which keys a query sees.
@@ -115,10 +116,11 @@ class Rows {
 
 /// The encodings among a call's that turn rows, or those by which the state decays.
 inline TermList<double> some_of(const TermList<double>& terms, bool turn) {
+  check_list("linear_attention", terms);
   TermList<double> some;
   for (const Term<double>& term : terms) {
     if (turn ? term.turn != nullptr : term.log_decay != nullptr) {
-      some.terms[static_cast<std::size_t>(some.size++)] = term;
+      some.add(term);
     }
   }
   return some;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "attention/shared/visibility.hpp"
+#include "terms/checks.hpp"
 #include "text.hpp"
 
 namespace bearing {
@@ -65,6 +66,7 @@ void check_rest(const char* function, const AttentionInputs<T>& in, const TermLi
     throw RangeError(concat("[", function, "] band: must be empty, as each region has its own, got ", said(band.from),
                             " to ", said(band.to)));
   }
+  check_list(function, terms);
   for (const Term<Compute<T>>& term : terms) {
     if (!term.whole_rows) continue;
     throw RangeError(

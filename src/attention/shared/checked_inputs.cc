@@ -4,6 +4,7 @@
 #include <array>
 #include <bearing/linear_attention.hpp>
 
+#include "terms/checks.hpp"
 #include "terms/score_call.hpp"
 #include "text.hpp"
 
@@ -95,6 +96,7 @@ void CheckedInputs<A>::check_table() {
 
 template <class A>
 void CheckedInputs<A>::turn_by(const TermList<A>& terms) {
+  check_list(function, terms);
   for (const Term<A>& term : terms) {
     if (term.turn == nullptr) continue;
     for (const Side side : {Side::query, Side::key}) {
@@ -106,7 +108,7 @@ void CheckedInputs<A>::turn_by(const TermList<A>& terms) {
       if (term.check != nullptr) term.check(term.self, function, of);
     }
     if (term.out_dim != nullptr) problem.dim = term.out_dim(term.self, problem.dim);
-    rows.terms[static_cast<std::size_t>(rows.size++)] = term;
+    rows.add(term);
   }
 }
 

@@ -144,11 +144,11 @@ void AttentionCall<A>::take(const TermList<A>& terms) {
   for (const Term<A>& term : terms) {
     if (!acts(term) && term.turn_values == nullptr) continue;
     if (term.check != nullptr) term.check(term.self, function, problem);
-    if (term.turn_values != nullptr) value_rows.terms[static_cast<std::size_t>(value_rows.size++)] = term;
+    if (term.turn_values != nullptr) value_rows.add(term);
     if (!acts(term)) continue;
     distances_only = distances_only && term.bias != nullptr && term.add_values == nullptr;
     whole_rows = whole_rows || term.whole_rows;
-    acting.terms[static_cast<std::size_t>(acting.size++)] = term;
+    acting.add(term);
   }
 }
 
