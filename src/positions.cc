@@ -73,6 +73,7 @@ void Positions::check_numbers(const char* function, const char* argument, Index 
   const bool alone = shape_[0] == 1 && batch == 1 && time == 1;  // then strides lead nowhere
   if (!alone) check_span<T>(function, argument, shape_, stride_);
   if (numbers_ == nullptr) throw ShapeError(call.message("must point to positions, got null"));
+  check_aligned(function, argument, numbers<T>());
   const Index sequences = stride_[1] == 0 ? 1 : batch;  // one row for all of them
   for (Index axis = 0; axis < shape_[0]; ++axis) {
     for (Index b = 0; b < sequences; ++b) {

@@ -5,6 +5,7 @@
 #include <bearing/kept.hpp>
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
+#include <cstdint>
 #include <string_view>
 
 #include "overlaps.hpp"
@@ -89,12 +90,23 @@ void check_host(const Function& function, const Argument& argument, const Device
   if (!device.is_host()) refuse_device(function, argument, device);
 }
 
+/// Throws ShapeError for memory that does not begin at a multiple of its numbers' alignment: they cannot be read there.
+template <class T, class Function, class Argument>
+void check_aligned(const Function& function, const Argument& argument, const T* data) {
+  const auto at = reinterpret_cast<std::uintptr_t>(data) % alignof(T);
+  if (at == 0) return;
+  throw ShapeError(text::concat("[", function, "] ", argument, ": must begin at a multiple of ",
+                                static_cast<Index>(alignof(T)), " bytes, got an address ", static_cast<Index>(at),
+                                " past one"));
+}
+
 /// Throws ShapeError unless a tensor that has elements has memory for them on the host, and they can be counted.
 template <class T, int Rank>
 void check_memory(const char* function, const char* argument, const View<T, Rank>& x) {
   if constexpr (!kept_whole) return;
   check_host(function, argument, x.device);
   check_countable(function, argument, x);
+  check_aligned(function, argument, x.data);
   if (x.data != nullptr || x.size() == 0) return;
   throw ShapeError(
       text::concat("[", function, "] ", argument, ": must have memory, got a null pointer; shape is ", x.shape));

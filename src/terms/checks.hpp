@@ -30,7 +30,9 @@ struct GradOf {
 template <class A, int Rank>
 void check_grad(std::string_view function, std::string_view name, const Param<A, Rank>& param) {
   check_host(function, name, param.value.device);
+  check_aligned(function, name, param.value.data);
   if (param.grad.data == nullptr) return;
+  check_aligned(function, GradOf{name}, param.grad.data);
   if (!param.grad.device.is_host()) check_host(function, text::concat(name, ".grad"), param.grad.device);
   if (param.grad.shape == param.value.shape) return check_countable(function, GradOf{name}, param.grad);
   throw ShapeError(text::concat("[", function, "] ", name, ".grad: must have the shape of its parameter, ",

@@ -281,6 +281,22 @@ TEST(TermList, ASizeThatItCannotHoldIsRefusedEverywhere) {
   EXPECT_EQ(y, std::vector<double>(y.size(), 1.0));
 }
 
+TEST(AddScores, MemoryThatIsNotAlignedIsRefused) {
+  alignas(8) std::byte bytes[8 * 13]{};
+  auto* data = reinterpret_cast<double*>(bytes + 4);
+  std::vector<double> s(12);
+  expect_error<ShapeError>([&] { add_scores(TermList<double>{}, {}, dense(data, 1, 2, 2, 3)); },
+                           "[add_scores] scores: must begin at a multiple of 8 bytes, got an address 4 past one");
+  expect_error<ShapeError>(
+      [&] {
+        add_scores(TermList<double>{}, {Positions(dense<const double>(data, 2)), {}}, dense(s.data(), 1, 2, 2, 3));
+      },
+      "[add_scores] q_positions: must begin at a multiple of 8 bytes, got an address 4 past one");
+  const DenseBias<double> bias({dense<const double>(data, 1, 2, 2, 3)});
+  expect_error<ShapeError>([&] { add_scores(with(bias), {}, dense(s.data(), 1, 2, 2, 3)); },
+                           "[add_scores] DenseBias: must begin at a multiple of 8 bytes, got an address 4 past one");
+}
+
 TEST(AddScores, EmptyExtentsAreServed) {
   const Near near{Strengths(4)};
   const Suffix suffix;
