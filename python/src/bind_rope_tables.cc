@@ -119,22 +119,23 @@ nb::tuple reduced(const XposTables& tables) {
 
 void bind_tables(nb::module_& m) {
   nb::class_<Table> table =
-      nb::class_<Table>(m, "RopeTable",
-                        "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … "
-                        "length − 1.\n\n"
-                        "Each number is that of the real numbers position·θ, rounded once. The length says how much is "
-                        "kept; it is no limit: rows\n"
-                        "for other positions (later, negative, real) are computed when they are needed. A float32 "
-                        "table serves float32, bfloat16\n"
-                        "and float16, a float64 table serves float64. A table never changes: threads may share it.\n\n"
-                        "rope: a Rope, or RopeFrequencies.\n"
-                        "length: how many tokens the table keeps rows for.\n"
-                        "dtype: 'float32' or 'float64', or what NumPy, PyTorch and JAX call them.\n"
-                        "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order of operations.\n"
-                        "memory: 'full', or 'compact' for less than 1 MiB with the same accuracy.\n"
-                        "seq_len: how many tokens the frequencies must serve, as in resolve(); 0 for length.\n"
-                        "threads: how many threads may compute the rows; 0 for all.\n\n"
-                        "Raises as resolve(), and RangeError for a length out of range.")
+      nb::class_<Table>(
+          m, "RopeTable",
+          "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … "
+          "length − 1.\n\n"
+          "Each number is that of the real numbers position·θ, rounded once. The length says how much is "
+          "kept; it is no limit: rows\n"
+          "for other positions (later, negative, real) are computed when they are needed. A float32 "
+          "table serves float32, bfloat16\n"
+          "and float16, a float64 table serves float64. A table never changes: threads may share it.\n\n"
+          "rope: a Rope, or RopeFrequencies.\n"
+          "length: how many tokens the table keeps rows for.\n"
+          "dtype: 'float32' or 'float64', or what NumPy, PyTorch and JAX call them.\n"
+          "angles: 'exact', or 'as_float32' for the bits of Hugging Face's float32 order of operations.\n"
+          "memory: 'full', or 'compact' for less than 1 MiB with the same accuracy.\n"
+          "seq_len: how many tokens the frequencies must serve, as in resolve(); to be given where they depend on it.\n"
+          "threads: how many threads may compute the rows; 0 for all.\n\n"
+          "Raises as resolve(), and RangeError for a length out of range.")
           .def(
               "__init__",
               [](Table* self, nb::handle rope, Index length, nb::handle dtype, nb::handle angles, nb::handle memory,

@@ -160,7 +160,7 @@ def test_rotations_are_those_of_transformers_own_rotary_embedding(kind: str, seq
     wanted_q, wanted_k = apply_rotary_pos_emb(q, k, cos, sin)
 
     rope = bearing.Rope.from_config(config)
-    table = bearing.RopeTable(rope, seq_len, angles="as_float32")
+    table = bearing.RopeTable(rope, seq_len, seq_len=seq_len, angles="as_float32")
     # Rows of as_float32 tables follow their order of roundings: what is left is the rounding of float32 cosines, of
     # powers in float32, which differ in their last bits between libraries, times the position.
     angle_error = 8 * np.finfo(np.float32).eps * seq_len
@@ -426,6 +426,21 @@ def test_parameter_gradients_are_the_slopes_of_the_loss() -> None:
     assert bearing.base_gradient(rope, got["inv_freq"]) == pytest.approx(slope, abs=1e-7)
 
 
+def test_a_table_is_told_the_length_that_its_frequencies_depend_on() -> None:
+    ones = (1.0,) * 4
+    scalings = {
+        "dynamic": bearing.DynamicNtkScaling(factor=2.0, trained_length=64),
+        "longrope": bearing.LongRopeScaling(short_factor=ones, long_factor=ones, trained_length=64, factor=2.0),
+    }
+    for name, scaling in scalings.items():
+        rope = bearing.Rope(head_dim=8, pairing="half", scaling=scaling)
+        text = rf"^\[RopeTable\] seq_len: must be given, as the frequencies of {name} depend on how long .*, got 0$"
+        with pytest.raises(bearing.RangeError, match=text):
+            bearing.RopeTable(rope, 4096)
+        table = bearing.RopeTable(rope, 16, seq_len=128)
+        np.testing.assert_array_equal(table.frequencies.inv_freq, bearing.resolve(rope, 128).inv_freq)
+
+
 def test_frequencies_of_a_length_are_refused_where_no_length_is_said() -> None:
     rope = bearing.Rope(head_dim=8, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
     plain, x = bearing.Rope(head_dim=8, pairing="half"), np.ones((1, 1, 2, 8), np.float32)
@@ -459,7 +474,10 @@ def test_text_gives_parameter_gradients_of_one_axis_of_positions() -> None:
 def test_keys_whose_angles_are_not_known_are_not_moved() -> None:
     rope = bearing.Rope(head_dim=8, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
     k = np.ones((1, 1, 2, 8), np.float32)
-    for rounded in (bearing.resolve(rope, angles="as_float32"), bearing.RopeTable(rope, 4, angles="as_float32")):
+    for rounded in (
+        bearing.resolve(rope, angles="as_float32"),
+        bearing.RopeTable(rope, 4, seq_len=4, angles="as_float32"),
+    ):
         with pytest.raises(bearing.RangeError, match=r"^\[shift\] frequencies: must have exact angles, .* rebase\(\)"):
             bearing.shift(rounded, 1, k)
     xpos = bearing.Xpos(rope=rope)

@@ -148,3 +148,10 @@ def test_a_layer_on_the_meta_device_keeps_a_given_tables_numbers():
     layer.to_empty(device="cpu").reset_parameters()
     q, k, v = qkv()
     assert torch.equal(layer(q, k, v), bt.attention(q, k, v, GIVEN, mask="causal"))
+
+
+def test_a_module_is_told_the_length_that_its_frequencies_depend_on() -> None:
+    with pytest.raises(
+        bearing.RangeError, match=r"^\[Rope\] seq_len: must be given, as the frequencies of dynamic depend"
+    ):
+        bt.Rope(DYNAMIC, 64)

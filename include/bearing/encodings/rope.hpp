@@ -112,7 +112,9 @@ enum class TableMemory {
 };
 
 struct TableOptions {
-  Index seq_len = 0;  ///< for resolve(); 0: the table's length
+  /// For resolve(): how many tokens the frequencies must serve. A RopeTable must be told it where they depend on it
+  /// (dynamic NTK, LongRoPE: depends_on_length()); 0 serves the others. An XposTable takes its length for 0.
+  Index seq_len = 0;
   Angles angles = Angles::exact;
   TableMemory memory = TableMemory::full;
 };

@@ -349,7 +349,7 @@ void describe_rope(Describer& to) {
   name_ropes(to.encoding_with<Rope, TableLength>("RotaryRows", "RoPE as an encoding of queries and keys.", {},
                                                  []<class A>(const Rope& rope, const TableLength& kept) {
                                                    return WithTable<RopeTable<A>, RotaryRows<A>>(
-                                                       std::make_shared<const RopeTable<A>>(rope, kept.length));
+                                                       table_of<A>(rope, kept.length));
                                                  })
                  .by_hand());
   describe_xpos(to);

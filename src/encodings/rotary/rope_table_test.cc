@@ -465,10 +465,10 @@ TEST(RopeTable, AShortSequenceAfterALongOneGetsTheTableOfAFreshObject) {
                                      .factor = 4};
   const std::vector<Index> positions = {1, 17, 63};
   for (const Rope& rope : {dynamic, longrope}) {
-    const auto fresh = used(RopeTable<float>(rope, 64), positions);
-    const auto grown = used(RopeTable<float>(rope, 256), positions);
+    const auto fresh = used(RopeTable<float>(rope, 64, {.seq_len = 64}), positions);
+    const auto grown = used(RopeTable<float>(rope, 256, {.seq_len = 256}), positions);
     EXPECT_FALSE(fresh == grown) << "the scaling does not depend on the length";
-    EXPECT_EQ(used(RopeTable<float>(rope, 64), positions), fresh);
+    EXPECT_EQ(used(RopeTable<float>(rope, 256, {.seq_len = 64}), positions), fresh);
     EXPECT_EQ(used(RopeTable<float>(rope, 64, {.seq_len = 256}), positions), grown);
     EXPECT_EQ(used(RopeTable<float>(resolve(rope, 256), 10), positions), grown);
   }

@@ -463,6 +463,21 @@ TEST_F(WrongCalls, RebaseRefusesEncodingsOfAnotherGeometry) {
   });
 }
 
+TEST_F(WrongCalls, ATableIsToldTheLengthThatItsFrequenciesDependOn) {
+  Rope dynamic = rope, longrope = rope;
+  dynamic.scaling = DynamicNtkScaling{.factor = 2, .trained_length = 64};
+  const std::vector<double> ones(static_cast<std::size_t>(rope.head_dim / 2), 1.0);
+  longrope.scaling = LongRopeScaling{.short_factor = ones, .long_factor = ones, .trained_length = 64, .factor = 2};
+  expect({
+      {[&] { RopeTable<float>(dynamic, 4096); }, Kind::range,
+       "[RopeTable] seq_len: must be given, as the frequencies of dynamic depend on how long the sequence is, got 0"},
+      {[&] { RopeTable<double>(longrope, 4096, {.memory = TableMemory::compact}); }, Kind::range,
+       "[RopeTable] seq_len: must be given, as the frequencies of longrope depend on how long the sequence is, got 0"},
+  });
+  EXPECT_NO_THROW(RopeTable<float>(dynamic, 128, {.seq_len = 64}));
+  EXPECT_NO_THROW(RopeTable<float>(resolve(dynamic, 64), 128));
+}
+
 TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
   const auto table_of = [](auto change) {
     return [change] {

@@ -55,7 +55,7 @@ namespace {
 using inspect::Specimen;
 
 Specimen values_turned_by(const ExampleSize& size, const Rope& rope) {
-  const auto table = std::make_shared<const RopeTable<double>>(rope, size.length);
+  const auto table = table_of<double>(rope, size.length);
   Specimen specimen{.options = size, .held = static_cast<Index>(table->bytes() / sizeof(double))};
   specimen.turn_values = [table](Side side, const Positions& at, View<const double, 4> x, View<double, 4> y,
                                  const Executor& on) {
@@ -68,15 +68,14 @@ Specimen values_turned_by(const ExampleSize& size, const Rope& rope) {
 
 void describe_rotary_values(Describer& to) {
   to.home("rotary_values", {"DeepSeek-AI", 2026, "DeepSeek-V4"});
-  to.encoding_with<Rope, TableLength>(
-        "RotaryValues",
-        "RoPE on values, whose sum is turned back at the query's position.\n\n"
-        "    o_i = R(-m_i) sum_j p_ij R(n_j) v_j\n\n"
-        "DeepSeek-AI 2026, DeepSeek-V4; before it RoPER, by Georges Harik.",
-        {},
-        []<class A>(const Rope& rope, const TableLength& kept) {
-          return WithTable<RopeTable<A>, RotaryValues<A>>(std::make_shared<const RopeTable<A>>(rope, kept.length));
-        })
+  to.encoding_with<Rope, TableLength>("RotaryValues",
+                                      "RoPE on values, whose sum is turned back at the query's position.\n\n"
+                                      "    o_i = R(-m_i) sum_j p_ij R(n_j) v_j\n\n"
+                                      "DeepSeek-AI 2026, DeepSeek-V4; before it RoPER, by Georges Harik.",
+                                      {},
+                                      []<class A>(const Rope& rope, const TableLength& kept) {
+                                        return WithTable<RopeTable<A>, RotaryValues<A>>(table_of<A>(rope, kept.length));
+                                      })
       .by_hand()
       .called("rotary_values", "RoPE on values", "turns values, and their sum back at the query",
               [](const ExampleSize& size) { return Rope{.head_dim = size.dim, .pairing = Pairing::half}; })

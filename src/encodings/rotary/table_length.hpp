@@ -1,6 +1,6 @@
 #pragma once
 
-#include <bearing/view.hpp>
+#include <bearing/encodings/rope.hpp>
 #include <memory>
 #include <utility>
 
@@ -13,6 +13,13 @@ struct TableLength {
   Index length = 2048;
   bool operator==(const TableLength&) const = default;
 };
+
+/// A table for sequences as long as it is: frequencies that depend on a length serve that one.
+template <class A>
+std::shared_ptr<const RopeTable<A>> table_of(const Rope& rope, Index length) {
+  return std::make_shared<const RopeTable<A>>(rope, length,
+                                              TableOptions{.seq_len = depends_on_length(rope.scaling) ? length : 0});
+}
 
 /// A table and its rows in one.
 template <class Table, class Rows>
