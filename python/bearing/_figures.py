@@ -264,7 +264,8 @@ def figure(
 
     kind: the name of a kind. figure_kinds() lists the kinds and the options that each of them takes.
     encodings: each is text as check() takes it, a spec, a table, an encoding with its numbers, a Model, a config of
-        transformers, or a module of bearing.torch, whose parameters are drawn as they are now.
+        transformers, or a module of bearing.torch, whose parameters are drawn as they are now. Of a module that computes
+        some of them for each call, give what its encoding(…) returns.
     heads: sizes of the example: heads, dim and length. A size that is not given is the encoding's own, else the kind's.
     words [time, dim]: what tokens mean, for "correlations".
     w_q [dim, head_dim]: the projection of queries, for "correlations"; given together with w_k.
@@ -313,6 +314,8 @@ def _subject(one: Any) -> Any:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(one, torch.nn.Module) and hasattr(one, "encoding"):
         return _module(one)
+    if torch is not None and isinstance(one, tuple) and hasattr(one, "form"):
+        return _torch_encoding(one, None)
     if isinstance(one, Mapping) or hasattr(one, "to_dict") or hasattr(one, "__fspath__"):
         return _core.read_hf_config(one)
     raise TypeError(
@@ -347,18 +350,32 @@ def _table(table: _core.RopeTable) -> _core.RopeTable:
 
 
 def _module(module: Any) -> Any:
-    """A module of bearing.torch with its parameters; an example of it where a call must compute some of them."""
-    from .torch.encoding import build, encoding_of
+    """A module of bearing.torch with its parameters; an example of one that has none, as a call computes all of them."""
+    from .torch.encoding import encoding_of
 
-    torch: Any = sys.modules["torch"]
-    spec = getattr(module, "spec", None)
+    spec, rope = getattr(module, "spec", None), getattr(module, "rope", None)
+    if isinstance(rope, _core.Rope):  # learned by factors of frequencies, which its spec states
+        return rope
     try:
         encoding = encoding_of(module)
-    except TypeError:
+    except TypeError as error:
         kinds = {kind: name for name, kind, _ in _core._named(8, 64, 512)}
-        if spec is None and getattr(module, "kind", None) not in kinds:
-            raise
-        return kinds[module.kind] if spec is None else spec
+        example = kinds.get(getattr(module, "kind", None)) if spec is None else spec
+        if example is None or any(True for _ in module.parameters()):
+            name = type(module).__name__
+            raise TypeError(
+                f"[figure] encodings: must hold all that is drawn, but {name} computes some of it for each call: give "
+                f"{name.lower()}.encoding(…), or the spec or name of the encoding for an example"
+            ) from error
+        return example
+    return _torch_encoding(encoding, spec)
+
+
+def _torch_encoding(encoding: Any, spec: Any) -> Any:
+    """An encoding of bearing.torch, in float64."""
+    from .torch.encoding import build
+
+    torch: Any = sys.modules["torch"]
     tensors = [_tensor_in_float64(one) for one in encoding.tensors]
     (made,) = build(f"[{encoding.form}]", tensors, torch.float64)
     return (made, spec)

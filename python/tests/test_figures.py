@@ -187,6 +187,30 @@ def test_a_heat_map_has_the_rows_of_an_encoding() -> None:
     np.testing.assert_array_equal(cells(drawn), bearing.Specimen("sinusoidal", dim=12, length=20).inputs(20)[0])
 
 
+@pytest.mark.parametrize(
+    "module",
+    [bt.Forgetting(4, 16), bt.RelativeLogits(bearing.RelativeLogits(extent=8), 4, 16)],
+    ids=["gates", "logits"],
+)
+def test_of_a_module_that_computes_for_each_call_a_call_is_drawn(module: torch.nn.Module) -> None:
+    name = type(module).__name__
+    with pytest.raises(TypeError, match=rf"\[figure\] encodings: .* {name} computes .* give {name.lower()}\.encoding"):
+        bearing.figure("heatmap", module)
+    x = torch.randn(1, 12, 16)
+    drawn, same, other = (
+        bearing.figure("heatmap", module.encoding(at), length=12, heads=4) for at in (x, x.clone(), 2 * x)
+    )
+    assert drawn == same != other
+
+
+def test_learned_factors_of_frequencies_are_drawn_as_they_are() -> None:
+    module = bt.LeRope(ROPE)
+    with torch.no_grad():
+        module.log_factors.fill_(0.5)
+    assert bearing.figure("wavelengths", module) == bearing.figure("wavelengths", module.rope)
+    assert bearing.figure("wavelengths", module) != bearing.figure("wavelengths", ROPE)
+
+
 @pytest.mark.parametrize("made_of", ["array", "module"])
 def test_a_heat_map_of_a_learned_bias_has_its_own_scores_and_heads(made_of: str) -> None:
     t5 = bearing.T5(direction="causal")
