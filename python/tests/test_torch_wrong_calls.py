@@ -279,6 +279,38 @@ def test_a_rotary_module_says_what_it_is_made_of(given, named, text):
         bt.Rope(*given, **named)
 
 
+SPEC = bearing.T5(direction="causal")
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"scale": "a"}, r"\[MultiHeadAttention\] scale: must be a number, got 'a'"),
+        ({"soft_cap": -1}, r"\[MultiHeadAttention\] soft_cap: must be positive, or 0 for none, got -1"),
+        ({"soft_cap": math.nan}, r"\[MultiHeadAttention\] soft_cap: must be positive, or 0 for none, got nan"),
+        ({"sinks": True}, r"\[MultiHeadAttention\] sinks: must be how many heads learn one, .* got True"),
+        ({"sinks": 2.5}, r"\[MultiHeadAttention\] sinks: must be how many heads learn one, .* got 2.5"),
+        ({"sinks": -1}, r"\[MultiHeadAttention\] sinks: must be how many heads learn one, .* got -1"),
+        ({"dropout": 0.1}, r"\[MultiHeadAttention\] has no argument dropout; .* takes .* regions"),
+        ({"encodings": bt.T5Bias(SPEC, 8)}, r"\[MultiHeadAttention\] encodings: must be for 4 heads, got T5Bias of 8"),
+        ({"encodings": SPEC}, r"\[MultiHeadAttention\] encodings: .* numbers yet: bearing.torch.T5Bias\(spec, heads\)"),
+    ],
+)
+def test_a_layer_says_at_once_what_it_is_not_made_of(options, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        bt.MultiHeadAttention(64, 4, mask="causal", **options)
+
+
+@pytest.mark.parametrize("shape", [(TIME, 64), (1, TIME, 32), (1, 2, TIME, 64)])
+def test_a_layer_names_the_axes_of_its_input(shape):
+    layer, x = bt.MultiHeadAttention(64, 4, mask="causal"), torch.zeros(1, TIME, 64)
+    text = r"must be \[batch, time, d_model = 64\], got \["
+    with pytest.raises(bearing.ShapeError, match=r"\[MultiHeadAttention\] x: " + text):
+        layer(torch.zeros(shape))
+    with pytest.raises(bearing.ShapeError, match=r"\[MultiHeadAttention\] context: " + text):
+        layer(x, torch.zeros(shape))
+
+
 @pytest.mark.parametrize("size", [4.0, "8", -1, 0, True, 2**70])
 def test_a_size_that_is_none_is_named(size):
     for make, name in (

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .. import _core
 from .._core import ShapeError
-from .base import EncodingModule, Rows
+from .base import Bias, EncodingModule, Rows
 from .encoding import Encoding, EncodingLike, Encodings, encoding_given, encodings_of, traits_of
 from .functional import Layout, Mask, Positions, attention, check_options, turn
 from .regions import Regions, text_of_regions
@@ -171,7 +171,7 @@ def _check(
             raise TypeError(f"[{function}] {name}: must be a number, got {number!r}")
     if not 0 <= soft_cap < math.inf:
         raise _core.RangeError(f"[{function}] soft_cap: must be positive, or 0 for none, got {soft_cap}")
-    if sinks is not None and not (isinstance(sinks, int) and sinks >= 0):
+    if sinks is not None and not (isinstance(sinks, int) and not isinstance(sinks, bool) and sinks >= 0):
         raise TypeError(
             f"[{function}] sinks: must be how many heads learn one, a whole number from 0 on, got {sinks!r}"
         )
@@ -247,13 +247,20 @@ class MultiHeadAttention(nn.Module):
             raise ShapeError(f"[MultiHeadAttention] d_model: must be a multiple of {heads} heads, got {d_model}")
         if heads % kv_heads:
             raise ShapeError(f"[MultiHeadAttention] kv_heads: must divide {heads} heads, got {kv_heads}")
-        self.head_dim = head_dim or d_model // heads
+        modules = _modules_of("MultiHeadAttention", encodings)
+        for one in modules:
+            if isinstance(one, Bias) and one.heads not in (1, heads):
+                kind = type(one).__name__
+                raise ShapeError(
+                    f"[MultiHeadAttention] encodings: must be for {heads} heads, got {kind} of {one.heads}"
+                )
+        self.d_model, self.head_dim = d_model, head_dim or d_model // heads
         kv_dim = kv_heads * self.head_dim
         self.q = nn.Linear(d_model, heads * self.head_dim, bias=bias)
         self.k = nn.Linear(d_model, kv_dim, bias=bias)
         self.v = nn.Linear(d_model, kv_dim, bias=bias)
         self.out = nn.Linear(heads * self.head_dim, d_model, bias=bias)
-        self.attention = Attention(_modules_of("MultiHeadAttention", encodings), mask=mask, layout="bthd", **options)
+        self.attention = Attention(modules, mask=mask, layout="bthd", **options)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -274,6 +281,11 @@ class MultiHeadAttention(nn.Module):
             for of_queries, of_keys in (("q_positions", "k_positions"), ("q_starts", "k_starts")):
                 if given.get(of_keys) is None:
                     given[of_keys] = given.get(of_queries)
+        for name, one in (("x", x), ("context", context)):
+            if one.dim() != 3 or one.shape[-1] != self.d_model:
+                raise ShapeError(
+                    f"[MultiHeadAttention] {name}: must be [batch, time, d_model = {self.d_model}], got {list(one.shape)}"
+                )
         q, k, v = (
             project(of).unflatten(-1, (-1, self.head_dim))
             for project, of in ((self.q, x), (self.k, context), (self.v, context))

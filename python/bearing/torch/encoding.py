@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import atexit
 import functools
+import inspect
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Union
 
@@ -141,12 +143,30 @@ def encoding_given(argument: str, encoding: EncodingLike) -> Encoding:
     if isinstance(encoding, (_core.Encoding, _core.Rope, _core.RopeTable)):
         found = _constant(argument, encoding) if torch.compiler.is_compiling() else None
         return _converted(argument, encoding) if found is None else found
+    if isinstance(encoding, _core.Spec):
+        raise TypeError(
+            f"{argument}: must be modules of bearing.torch or encodings of bearing, got {encoding!r}, a spec, which has no "
+            f"numbers yet{_makes(encoding)}"
+        )
     if isinstance(encoding, type) or not hasattr(encoding, "encoding"):
         raise TypeError(
             f"{argument}: must be modules of bearing.torch or encodings of bearing, such as RotaryRows(table), got "
             f"{encoding!r}"
         )
     return encoding.encoding()
+
+
+def _makes(spec: Any) -> str:
+    """Which modules are made of a spec, as the end of an error."""
+    from . import modules
+
+    found = []
+    for name in modules.__all__:
+        asked = inspect.signature(getattr(modules, name)).parameters
+        if "spec" in asked and re.search(rf"\b{type(spec).__name__}\b", str(asked["spec"].annotation)):
+            needed = [one.name for one in asked.values() if one.name == "spec" or one.default is one.empty]
+            found.append(f"bearing.torch.{name}({', '.join(needed)})")
+    return f": {' or '.join(found)} makes a module of it" if found else ""
 
 
 def encodings_of(encodings: Encodings, function: str = "attention") -> list[Encoding]:
