@@ -129,6 +129,43 @@ TEST(HfCodes, AScalingThatItsClassKeepsAndNothingReadsIsPointedOut) {
   EXPECT_FALSE(warns(parse_hf_config(of_type("cohere2_moe", "\"rope_parameters\": " + linear)), "/rope_scaling", ""));
 }
 
+// Classes with a dictionary of their own where the file has none do not read what stands beside it.
+TEST(HfCodes, WhatStandsBesideTheDictionaryOfAClassIsPointedOut) {
+  const Model muse = parse_hf_config(of_type("muse_spark_text", R"("rope_theta": 777, "num_hidden_layers": 3)"));
+  EXPECT_TRUE(warns(muse, "/rope_theta", "takes its class' dictionary as it is, with rope_theta = 500000"));
+  const Model speech = parse_hf_config(R"({"model_type": "moonshine_streaming", "num_attention_heads": 4,
+      "head_dim": 40, "num_hidden_layers": 1, "partial_rotary_factor": 0.5})");
+  EXPECT_EQ(first_rope(speech).rotary_dim, 32);
+  EXPECT_TRUE(warns(speech, "/partial_rotary_factor", "ignored: /(class default)/partial_rotary_factor counts"));
+}
+
+TEST(HfCodes, AFractionThatTheClassSetsIsNotTheFiles) {
+  const Model bamba = parse_hf_config(of_type("bamba", R"("attn_layer_indices": [0], "partial_rotary_factor": 0.25)"));
+  EXPECT_EQ(first_rope(bamba).rotary_dim, 32);
+  EXPECT_TRUE(warns(bamba, "/partial_rotary_factor", "takes 0.5 for full_attention"));
+  const std::string groups = R"("layer_types": ["sliding_attention", "full_attention"], "rope_parameters":
+      {"sliding_attention": {"rope_theta": 500}, "full_attention": {"rope_theta": 500}})";
+  const auto dims = [&](const char* type, std::size_t layer) {
+    return std::get<Rope>(parse_hf_config(of_type(type, groups)).layers[layer].encoding).rotary_dim;
+  };
+  EXPECT_EQ(dims("neomme", 0), 64);
+  EXPECT_EQ(dims("neomme", 1), 16);
+  EXPECT_EQ(first_rope(parse_hf_config(R"({"model_type": "mimo_v2_flash", "head_dim": 192, "num_hidden_layers": 1,
+      "rope_parameters": {"full_attention": {"rope_theta": 500}}})"))
+                .rotary_dim,
+            64);
+  const Model step = parse_hf_config(
+      of_type("step3p5", R"("layer_types": ["full_attention", "full_attention"], "partial_rotary_factor": 0.5)"));
+  EXPECT_TRUE(warns(step, "/partial_rotary_factor", "does not read it and turns all of them"));
+}
+
+TEST(HfCodes, T5Gemma2sBaseAndScalingAreThoseOfFullLayers) {
+  const Model model = parse_hf_config(of_type("t5gemma2_text", R"("rope_theta": 777, "sliding_window": 8,
+      "layer_types": ["sliding_attention", "full_attention"], "rope_scaling": {"rope_type": "linear", "factor": 2})"));
+  EXPECT_EQ(described(model),
+            "1 sliding_attention@4+4 half 10000 64/64 default | 1 full_attention half 777 64/64 linear");
+}
+
 TEST(HfCodes, TheModelsOwnSpellingCounts) {
   const Model both = parse_hf_config(of_type(
       "gpt_neox", R"("rotary_emb_base": 10000, "rope_theta": 1000000, "rotary_pct": 0.5, "partial_rotary_factor": 1)"));

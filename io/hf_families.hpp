@@ -33,62 +33,64 @@ using Traits = std::uint64_t;
 /// What else is peculiar.
 enum Trait : Traits {
   // What the code turns
-  mla = Traits{1} << 0,               ///< multi-head latent attention: the last qk_rope_head_dim dimensions turn
-  partial_heads = Traits{1} << 1,     ///< its code reads which part of a head turns; without this it turns whole
-                                      ///< heads, and with a rope_type other than default it fails where the file
-                                      ///< says otherwise
-  part_of_head = Traits{1} << 2,      ///< latent attention: a scaling takes the fraction of the whole head (Mistral 4)
-  half_of_channels = Traits{1} << 3,  ///< rotary on half of kv_channels, base · rope_ratio (ChatGLM)
-  negative_angles = Traits{1} << 4,   ///< turns the other way round (nanochat)
-  fixed_angles = Traits{1} << 5,      ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
-  unscaled = Traits{1} << 6,          ///< its code reads the base, but no scaling (ESM)
-  unrotated = Traits{1} << 7,         ///< its code turns nothing, whatever the file says
-  rotary_if_named = Traits{1} << 8,   ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
-  rotary_if_memory = Traits{1} << 9,  ///< only with use_mem_rope (Zamba 2)
-  none_if_null_base = Traits{1} << 10,  ///< a rope_theta of null switches it off (OLMo Hybrid)
-  alibi_flag = Traits{1} << 11,         ///< ALiBi instead if `alibi` is true (Falcon)
-  alibi_if_large = Traits{1} << 12,     ///< ALiBi instead in the 13B model (Baichuan)
-  learned_factors = Traits{1} << 13,    ///< its weights multiply the frequencies and the queries (Mistral Large 4)
-  rounded_heads = Traits{1} << 14,  ///< its code runs with heads that are no whole part of the width, and with an odd
+  mla = Traits{1} << 0,            ///< multi-head latent attention: the last qk_rope_head_dim dimensions turn
+  partial_heads = Traits{1} << 1,  ///< its code reads which part of a head turns; without this it turns whole
+                                   ///< heads, and with a rope_type other than default it fails where the file
+                                   ///< says otherwise
+  part_of_head = Traits{1} << 2,   ///< latent attention: a scaling takes the fraction of the whole head (Mistral 4)
+  class_fractions =
+      Traits{1} << 3,  ///< where a layer type's dictionary has no fraction, the class' one counts (NeoMME)
+  half_of_channels = Traits{1} << 4,    ///< rotary on half of kv_channels, base · rope_ratio (ChatGLM)
+  negative_angles = Traits{1} << 5,     ///< turns the other way round (nanochat)
+  fixed_angles = Traits{1} << 6,        ///< base 10000 and no scaling in its code, whatever the file says (GPT-J)
+  unscaled = Traits{1} << 7,            ///< its code reads the base, but no scaling (ESM)
+  unrotated = Traits{1} << 8,           ///< its code turns nothing, whatever the file says
+  rotary_if_named = Traits{1} << 9,     ///< only with position_embedding_type "rotary" or "rope" (ESM, Granite hybrid)
+  rotary_if_memory = Traits{1} << 10,   ///< only with use_mem_rope (Zamba 2)
+  none_if_null_base = Traits{1} << 11,  ///< a rope_theta of null switches it off (OLMo Hybrid)
+  alibi_flag = Traits{1} << 12,         ///< ALiBi instead if `alibi` is true (Falcon)
+  alibi_if_large = Traits{1} << 13,     ///< ALiBi instead in the 13B model (Baichuan)
+  learned_factors = Traits{1} << 14,    ///< its weights multiply the frequencies and the queries (Mistral Large 4)
+  rounded_heads = Traits{1} << 15,  ///< its code runs with heads that are no whole part of the width, and with an odd
                                     ///< number that turns: see rounds_heads
-  double_heads = Traits{1} << 15,   ///< its heads share twice the width (Zamba)
-  remote_code = Traits{1} << 16,    ///< not in transformers: it is not stated here which keys its code reads
+  double_heads = Traits{1} << 16,   ///< its heads share twice the width (Zamba)
+  remote_code = Traits{1} << 17,    ///< not in transformers: it is not stated here which keys its code reads
   // Axes and angles
-  sections = Traits{1} << 17,              ///< M-RoPE in sections
-  interleaved_sections = Traits{1} << 18,  ///< M-RoPE interleaved
-  ernie_sections = Traits{1} << 19,        ///< M-RoPE with height and width alternating, then time
-  alternating_axes = Traits{1} << 20,  ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
-  two_angles = Traits{1} << 21,        ///< with sections the members of a pair have an angle each (HunyuanVL)
+  sections = Traits{1} << 18,              ///< M-RoPE in sections
+  interleaved_sections = Traits{1} << 19,  ///< M-RoPE interleaved
+  ernie_sections = Traits{1} << 20,        ///< M-RoPE with height and width alternating, then time
+  alternating_axes = Traits{1} << 21,  ///< pairs turn by row and column in turn; every other window is longer (NeoMME)
+  two_angles = Traits{1} << 22,        ///< with sections the members of a pair have an angle each (HunyuanVL)
   // Bases, scalings and sizes of some layers
-  groups = Traits{1} << 22,                ///< one dictionary of rotary parameters per layer type
-  local_base = Traits{1} << 23,            ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
-  modern_bases = Traits{1} << 24,          ///< global_rope_theta, local_rope_theta (ModernBERT)
-  scale_full_only = Traits{1} << 25,       ///< rope_scaling holds for full layers alone (OLMo 3)
-  rope_on_sliding_only = Traits{1} << 26,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
-  global_heads = Traits{1} << 27,          ///< full layers: heads of global_head_dim (Gemma 4)
-  sliding_sizes = Traits{1} << 28,         ///< sliding layers: swa_rope_theta and heads of their own (dots3)
-  listed_bases = Traits{1} << 29,  ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
-  listed_nope = Traits{1} << 30,   ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back
+  groups = Traits{1} << 23,                ///< one dictionary of rotary parameters per layer type
+  local_base = Traits{1} << 24,            ///< sliding layers: rope_local_base_freq and no scaling (Gemma 3)
+  modern_bases = Traits{1} << 25,          ///< global_rope_theta, local_rope_theta (ModernBERT)
+  scale_full_only = Traits{1} << 26,       ///< rope_scaling holds for full layers alone (OLMo 3)
+  rope_on_sliding_only = Traits{1} << 27,  ///< layers that see everything have no encoding (Cohere 2, EXAONE 4)
+  global_heads = Traits{1} << 28,          ///< full layers: heads of global_head_dim (Gemma 4)
+  sliding_sizes = Traits{1} << 29,         ///< sliding layers: swa_rope_theta and heads of their own (dots3)
+  listed_bases = Traits{1} << 30,  ///< layer_rope_theta: a base per layer, 0 for a layer without encoding (Granite-SWA)
+  listed_nope = Traits{1} << 31,   ///< layer_rope_theta: only its zeros count; without it every 4th layer from the back
                                    ///< (Muse)
-  typed_lists = Traits{1} << 31,   ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers
+  typed_lists = Traits{1} << 32,   ///< rope_theta and partial_rotary_factors as lists, a scaling for full layers
                                    ///< (Step 3.5)
-  scaled_layers = Traits{1} << 32,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
-  compressed = Traits{1} << 33,     ///< values turn too; layers with compressed keys have a base and a scaling of their
+  scaled_layers = Traits{1} << 33,  ///< rope_scaling_layers lists the layers whose frequencies are scaled (Molmo 2)
+  compressed = Traits{1} << 34,     ///< values turn too; layers with compressed keys have a base and a scaling of their
                                     ///< own (DeepSeek-V4)
-  unread_scaling = Traits{1} << 34,      ///< its class has a field rope_scaling that nothing reads (Cohere 2 MoE)
-  top_level_original = Traits{1} << 35,  ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
+  unread_scaling = Traits{1} << 35,      ///< its class has a field rope_scaling that nothing reads (Cohere 2 MoE)
+  top_level_original = Traits{1} << 36,  ///< original_max_position_embeddings at the top level, 4096 if missing (Phi-3)
   // Layers and windows
-  indexed = Traits{1} << 36,    ///< what is called full_attention sees keys that an indexer chooses (DeepSeek-V3.2)
-  two_parts = Traits{1} << 37,  ///< an encoder and a decoder whose layers turn alike (Moonshine)
-  attention_slides = Traits{1} << 38,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
-  lists_blocks = Traits{1} << 39,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
-  window_of_others = Traits{1} << 40,  ///< sliding_window_size leaves out the token itself (MiMo)
-  counts_its_list = Traits{1} << 41,   ///< as many layers as its list names, whatever the file says (Nemotron-H)
+  indexed = Traits{1} << 37,    ///< what is called full_attention sees keys that an indexer chooses (DeepSeek-V3.2)
+  two_parts = Traits{1} << 38,  ///< an encoder and a decoder whose layers turn alike (Moonshine)
+  attention_slides = Traits{1} << 39,  ///< block_types, repeated, in which "attention" slides (RecurrentGemma)
+  lists_blocks = Traits{1} << 40,      ///< layer_types may list attention and mlp by turns: two are a layer (Dory)
+  window_of_others = Traits{1} << 41,  ///< sliding_window_size leaves out the token itself (MiMo)
+  counts_its_list = Traits{1} << 42,   ///< as many layers as its list names, whatever the file says (Nemotron-H)
   // What queries are multiplied by
-  log_past_seq_length = Traits{1} << 42,  ///< seq_length is the trained length: past it queries grow, and the base with
+  log_past_seq_length = Traits{1} << 43,  ///< seq_length is the trained length: past it queries grow, and the base with
                                           ///< the text, unless use_logn_attn and use_dynamic_ntk are false (Qwen)
-  tuned_without_rope = Traits{1} << 43,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
-  power_without_rope = Traits{1} << 44,   ///< queries of layers without a rotation grow by a power (Beam)
+  tuned_without_rope = Traits{1} << 44,   ///< attn_temperature_tuning: queries of layers without a rotation (Llama 4)
+  power_without_rope = Traits{1} << 45,   ///< queries of layers without a rotation grow by a power (Beam)
 };
 
 /// Sizes the configuration class assumes; 0: none (kv_heads: as heads; head_dim: hidden / heads).

@@ -46,6 +46,11 @@ constexpr const char* beam_scaling =
 constexpr const char* mistral_large4_scaling =
     R"({"rope_type": "yarn", "rope_theta": 10000, "factor": 2048, "original_max_position_embeddings": 512,
         "beta_fast": 32, "beta_slow": 1, "attention_factor": 1})";
+constexpr const char* muse_spark_scaling = R"({"rope_type": "default", "rope_theta": 500000})";
+constexpr const char* moonshine_scaling =
+    R"({"rope_type": "default", "rope_theta": 10000, "partial_rotary_factor": 0.8})";
+constexpr const char* transcribe_scaling =
+    R"({"rope_type": "default", "rope_theta": 10000, "partial_rotary_factor": 0.5})";
 constexpr const char* zaya_scaling =
     R"({"hybrid_sliding": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 10000},
         "hybrid": {"rope_type": "default", "partial_rotary_factor": 0.5, "rope_theta": 5000000}})";
@@ -123,7 +128,7 @@ constexpr Family newer_rows[] = {
     {.model_type = "hunyuan_vl_text", .pairing = half, .shape = {4096, 32, 32, 0, 0, 2048}, .traits = two_angles},
     // Layers of several kinds
     {.model_type = "bamba", .pairing = half, .fraction = 0.5, .shape = {4096, 32, 32, 8, 0, 262144},
-     .traits = partial_heads, .pattern = "L"},
+     .traits = partial_heads | class_fractions, .pattern = "L"},
     {.model_type = "zamba2", .pairing = half, .shape = {2560, 54, 32, 0, 160, 4096}, .traits = rotary_if_memory,
      .pattern = zamba_layers},
     {.model_type = "jamba", .pairing = half, .shape = {4096, 32, 32, 8, 0, 262144}, .traits = unrotated,
@@ -150,8 +155,8 @@ constexpr Family newer_rows[] = {
      .mix = Mix::full_every_first, .period = 4, .window = 128, .traits = listed_bases},
     {.model_type = "muse_glimmer_text", .pairing = half, .shape = {6656, 52, 32, 2, 128, 131072}, .window = 2048,
      .traits = listed_nope, .pattern = "<SSSF"},
-    {.model_type = "muse_spark_text", .pairing = half, .base = 500'000, .shape = {8192, 62, 128, 16, 0, 1048576},
-     .window = 2048, .traits = listed_nope, .pattern = "<SSSF"},
+    {.model_type = "muse_spark_text", .pairing = half, .shape = {8192, 62, 128, 16, 0, 1048576},
+     .window = 2048, .traits = listed_nope, .scaling = muse_spark_scaling, .pattern = "<SSSF"},
     {.model_type = "molmo2_text", .pairing = half, .shape = {4096, 36, 32, 8, 128, 36864}, .traits = scaled_layers},
     {.model_type = "step3p5", .pairing = half, .shape = {4096, 45, 64, 8, 128, 128000},
      .traits = typed_lists | groups | partial_heads},
@@ -164,20 +169,21 @@ constexpr Family newer_rows[] = {
      .mix = Mix::full_every_last, .period = 6, .window = 512, .traits = global_heads, .scaling = gemma_scaling},
     {.model_type = "embedding_gemma2_text", .pairing = half, .shape = {512, 24, 4, 2, 256, 262144},
      .mix = Mix::full_every_last, .period = 6, .window = 512, .traits = global_heads, .scaling = two_bases},
-    {.model_type = "t5gemma2_text", .pairing = half, .shape = {2304, 26, 8, 4, 256, 131072},
-     .mix = Mix::full_every_last, .period = 6, .window = 4096, .traits = groups, .scaling = two_bases},
-    {.model_type = "t5gemma2_decoder", .pairing = half, .shape = {2304, 26, 8, 4, 256, 131072},
-     .mix = Mix::full_every_last, .period = 6, .window = 4096, .traits = groups, .scaling = two_bases},
+    {.model_type = "t5gemma2_text", .pairing = half, .base = 1'000'000, .shape = {2304, 26, 8, 4, 256, 131072},
+     .mix = Mix::full_every_last, .period = 6, .window = 4096, .traits = local_base},
+    {.model_type = "t5gemma2_decoder", .pairing = half, .base = 1'000'000, .shape = {2304, 26, 8, 4, 256, 131072},
+     .mix = Mix::full_every_last, .period = 6, .window = 4096, .traits = local_base},
     {.model_type = "laguna", .pairing = half, .shape = {2048, 40, 48, 8, 128, 131072}, .window = 512,
      .traits = groups | partial_heads, .scaling = laguna_scaling},
     {.model_type = "lfm3", .pairing = half, .shape = {2048, 24, 16, 4, 0, 128000}, .window = 256, .traits = groups,
      .scaling = lfm3_scaling, .pattern = "CC|FCSC"},
     {.model_type = "mellum", .pairing = half, .shape = {2304, 28, 32, 4, 128, 131072}, .window = 1024,
      .traits = groups, .scaling = mellum_scaling},
-    {.model_type = "mimo_v2_flash", .pairing = half, .shape = {4096, 48, 64, 4, 192, 131072}, .window = 129,
+    {.model_type = "mimo_v2_flash", .pairing = half, .fraction = 0.334, .shape = {4096, 48, 64, 4, 192, 131072},
+     .window = 129,
      .traits = groups | partial_heads | window_of_others, .scaling = mimo_scaling, .pattern = "FSSSSF|SSSSSF"},
     {.model_type = "neomme", .pairing = half, .shape = {1024, 17, 16, 4, 0, 16384}, .window = 256,
-     .traits = groups | partial_heads | alternating_axes, .scaling = neomme_scaling, .pattern = "SSSSSF$F"},
+     .traits = groups | partial_heads | alternating_axes | class_fractions, .scaling = neomme_scaling, .pattern = "SSSSSF$F"},
     {.model_type = "ultrabert", .pairing = half, .shape = {4096, 32, 32, 0, 0, 32768}, .mix = Mix::full_every_last,
      .period = 3, .window = 128, .traits = groups, .scaling = ultrabert_scaling},
     {.model_type = "zaya", .pairing = half, .shape = {2048, 40, 8, 2, 128, 131072}, .traits = groups | partial_heads,
@@ -206,8 +212,8 @@ constexpr Family newer_rows[] = {
     {.model_type = "glm5_next_text", .pairing = interleaved, .fraction = 0, .shape = {4096, 45, 64, 0, 256, 1048576},
      .traits = mla | unrotated | indexed, .pattern = "LLLI"},
     // Encoders and decoders of sound and video
-    {.model_type = "moonshine_streaming", .pairing = interleaved, .fraction = 0.8, .shape = {320, 6, 8, 0, 0, 4096},
-     .traits = partial_heads},
+    {.model_type = "moonshine_streaming", .pairing = interleaved, .shape = {320, 6, 8, 0, 0, 4096},
+     .traits = partial_heads, .scaling = moonshine_scaling},
     {.model_type = "dia_encoder", .pairing = half, .shape = {1024, 12, 16, 0, 128, 1024}},
     {.model_type = "dia_decoder", .pairing = half, .shape = {2048, 18, 16, 4, 128, 3072}},
     {.model_type = "glmasr_encoder", .pairing = half, .fraction = 0.5, .shape = {1280, 32, 20, 0, 0, 1500},
@@ -232,10 +238,10 @@ constexpr Family newer_rows[] = {
      .mix = Mix::all_slide, .window = 250},
     {.model_type = "moonshine", .pairing = interleaved, .fraction = 0.9, .shape = {288, 6, 8, 0, 0, 512},
      .traits = partial_heads | two_parts},
-    {.model_type = "nemotron3_5_transcribe_word_timestamp", .pairing = half, .fraction = 0.5,
-     .shape = {1280, 2, 16, 0, 0, 5000}, .traits = partial_heads},
-    {.model_type = "nemotron3_5_transcribe_asr_audio", .pairing = half, .fraction = 0.5,
-     .shape = {1280, 32, 10, 0, 0, 5000}, .traits = partial_heads},
+    {.model_type = "nemotron3_5_transcribe_word_timestamp", .pairing = half,
+     .shape = {1280, 2, 16, 0, 0, 5000}, .traits = partial_heads, .scaling = transcribe_scaling},
+    {.model_type = "nemotron3_5_transcribe_asr_audio", .pairing = half,
+     .shape = {1280, 32, 10, 0, 0, 5000}, .traits = partial_heads, .scaling = transcribe_scaling},
     {.model_type = "nemotron3_diarization_audio", .pairing = half, .shape = {512, 31, 8, 0, 0, 5000},
      .traits = partial_heads},
     {.model_type = "pe_audio_encoder", .pairing = interleaved, .base = 20'000, .shape = {1792, 6, 14, 0, 0, 10000}},

@@ -241,6 +241,17 @@ class Parameters {
   std::vector<json::Object> parts_;
 };
 
+/// Where a layer type's parameters stand: `absent` if the file says that its layers have no encoding (null).
+struct LayerParameters {
+  Parameters parameters;
+  bool absent = false;
+  bool per_type = false;  ///< in a dictionary of this type's own
+};
+LayerParameters find_parameters(const Config& config, const std::string& layer_type);
+
+/// The pointer of the class' own dictionary.
+inline constexpr const char* class_default = "/(class default)";
+
 inline constexpr json::Range factor_range{1e-6, 1e12};
 inline constexpr json::Range base_range{.least = 1, .most = 1e100, .above = true};
 

@@ -8,135 +8,6 @@ namespace {
 
 using json::Object;
 
-constexpr const char* class_default = "/(class default)";
-
-/// One dictionary per layer type? Then the members are objects; nothing says so but their names.
-bool nested(const Object& parameters, const std::string& layer_type) {
-  const bool flat = !parameters.spelled({"rope_type", "type"}).empty();
-  for (std::string_view key : parameters.keys()) {
-    if (flat && key != layer_type && !key.ends_with("_attention")) continue;
-    const rapidjson::Value* value = parameters.find(key);
-    if (value != nullptr && value->IsObject()) return true;
-  }
-  return false;
-}
-
-/// A dictionary with something in it. Its keys are compared with each other, once per layer type.
-std::optional<Object> filled(const Object& file, std::string_view key) {
-  constexpr std::size_t most_parameters = 1000;
-  auto object = file.object(key);
-  if (object && object->keys().size() > most_parameters) file.wrong(key, "an object of at most 1000 keys");
-  if (object && object->keys().empty()) object.reset();
-  return object;
-}
-
-/// Where a layer type's parameters stand: `absent` if the file says that its layers have no encoding (null).
-struct Source {
-  Parameters parameters;
-  bool absent = false;
-  bool per_type = false;  ///< in a dictionary of this type's own
-};
-
-}  // namespace
-
-bool bases_per_type(const Family& family) {
-  return family.is(local_base) || family.is(modern_bases) || family.is(scale_full_only);
-}
-
-bool groups_per_type(const Family& family) {
-  return bases_per_type(family) || family.is(global_heads) || family.is(groups) || family.is(compressed);
-}
-
-namespace {
-
-/// Of a dictionary per layer type: what belongs to no layer type does nothing, and all of it cannot be meant.
-void check_groups(const Config& config, const Object& dictionary) {
-  const auto fits = [&](std::string_view key) {
-    const bool label = config.family.is(compressed) && (key == "main" || key == "compress");
-    return label || known_layer_type(key) || config.kinds.contains(key);
-  };
-  const auto keys = dictionary.keys();
-  const bool any = std::any_of(keys.begin(), keys.end(), fits);
-  for (std::string_view key : keys) {
-    const rapidjson::Value* value = dictionary.find(key);
-    if (value == nullptr || fits(key)) continue;
-    if (!value->IsObject()) {
-      dictionary.warn(key, "ignored: it stands beside one dictionary per layer type", json::Weight::slight);
-    } else if (any) {
-      dictionary.warn(key, "ignored: no layer is of that type");
-    } else {
-      config.notes().fail(dictionary.pointer(key), "must be one of the layer types, " + config.types.front() +
-                                                       " for one, got " + json::quoted(key));
-    }
-  }
-}
-
-/// Where a family with a dictionary per layer type gets one for all, its code does less with it than it says.
-void check_flat(const Config& config, const Object& dictionary) {
-  if (!groups_per_type(config.family) || config.family.is(compressed) || !config.states_its_code()) return;
-  if (dictionary.pointer() == "/rope_parameters") {
-    config.notes().warn(
-        dictionary.pointer(),
-        "one dictionary for all layers counts, but " + config.code() + " reads one per layer type alone",
-        json::Weight::grave);
-  } else if (dictionary.has("type") && !dictionary.has("rope_type")) {
-    dictionary.warn("type", "counts, but " + config.code() + " reads rope_type alone, and scales nothing",
-                    json::Weight::grave);
-  }
-}
-
-/// Adds a dictionary, or its part for the layer type if there is one dictionary per type.
-void add(const Config& config, const Object& dictionary, const std::string& layer_type, Source& source) {
-  if (!nested(dictionary, layer_type)) {
-    check_flat(config, dictionary);
-    source.parameters.add(dictionary);
-    return;
-  }
-  source.per_type = true;
-  check_groups(config, dictionary);
-  if (!groups_per_type(config.family) && config.states_its_code()) {
-    config.notes().warn(dictionary.pointer(),
-                        "one dictionary per layer type counts, but " + config.code() +
-                            " has one for all layers and reads none of these",
-                        json::Weight::grave);
-  }
-  if (dictionary.has(layer_type)) {
-    if (const auto part = filled(dictionary, layer_type)) source.parameters.add(*part);
-  } else if (!bases_per_type(config.family)) {
-    if (!dictionary.mentions(layer_type)) dictionary.missing(layer_type, "the parameters of layers of that type");
-    source.absent = true;
-  }
-}
-
-Source find_parameters(const Config& config, const std::string& type) {
-  const bool compresses = config.family.is(compressed);
-  const std::string layer_type = compresses ? std::string(compressed_label(type)) : type;
-  const auto older = filled(config.file, "rope_scaling"), newer = filled(config.file, "rope_parameters");
-  Source source;
-  if (older && config.family.is(unread_scaling)) {
-    config.file.warn("rope_scaling", "counts, but " + config.code() + " reads rope_parameters alone",
-                     json::Weight::grave);
-  }
-  if (older && newer) {
-    config.file.warn("rope_scaling", bases_per_type(config.family)
-                                         ? "stands beside rope_parameters; where both have a key, this one counts"
-                                         : "stands beside rope_parameters, which is ignored then, its rope_theta too");
-  }
-  const bool full_only = config.family.is(local_base) || config.family.is(scale_full_only) || compresses;
-  const bool plain = full_only && type == "sliding_attention";  // no scaling, unless in a dictionary of its own
-  if (older && !(plain && !nested(*older, layer_type))) add(config, *older, layer_type, source);
-  const bool counts = !older || bases_per_type(config.family);
-  if (newer && counts && !(plain && compresses && !nested(*newer, layer_type))) {
-    add(config, *newer, layer_type, source);
-  }
-  if (!older && !newer && config.class_scaling) {
-    config.file.warn("rope_scaling", "not in the file; the default of " + config.model_type + " is used",
-                     json::Weight::slight);
-    add(config, Object(config.class_scaling->root(), class_default, config.notes()), layer_type, source);
-  }
-  return source;
-}
-
 /// The key that holds the base of a layer type beside the dictionary, and what its absence means.
 struct BaseKey {
   std::vector<std::string_view> keys;
@@ -262,11 +133,14 @@ Said find_fraction(const Config& config, const Parameters& parameters, Index hea
 /// A file may say that a part of the head turns where the model's own code turns all of it.
 void compare_with_its_code(const Config& config, const Parameters& parameters, const Said& said, Index dim,
                            Index head_dim) {
-  if (said.part == nullptr || dim == head_dim || config.family.is(partial_heads) || !config.states_its_code()) return;
+  // Step 3.5 reads a list beside its dictionaries, and no number.
+  const bool reads = config.family.is(partial_heads) && !(config.family.is(typed_lists) && said.part == &config.file);
+  if (said.part == nullptr || dim == head_dim || reads || !config.states_its_code()) return;
   const std::string turn = std::to_string(dim) + " of " + std::to_string(head_dim) + " dimensions turn, but ";
-  const std::string all = config.family.is(fixed_angles) || parameters.type() == "default"
-                              ? " does not read it and turns all of them"
-                              : " turns whole heads and fails with it";
+  const std::string all =
+      config.family.is(fixed_angles) || config.family.is(typed_lists) || parameters.type() == "default"
+          ? " does not read it and turns all of them"
+          : " turns whole heads and fails with it";
   said.part->warn(said.key, turn + config.code() + all, json::Weight::grave);
 }
 
@@ -332,6 +206,23 @@ Index read_rotary_dim(const Config& config, const Parameters& parameters, const 
   }
   compare_with_its_code(config, parameters, said, dim, head_dim);
   return dim;
+}
+
+/// What its class adds to a dictionary that has no fraction; a key beside it is not read.
+std::optional<double> class_fraction(const Config& config, const Parameters& parameters,
+                                     const std::string& layer_type) {
+  constexpr std::string_view key = "partial_rotary_factor";
+  if (!config.family.is(class_fractions) || parameters.with(key) != nullptr) return {};
+  double fraction = config.family.fraction;
+  if (config.class_scaling) {
+    const auto part = Object(config.class_scaling->root(), class_default, config.notes()).object(layer_type);
+    fraction = part ? part->number(key, {1e-6, 1}).value_or(1) : 1;
+  }
+  if (config.file.has(key) && config.file.number(key, json::finite) != fraction) {
+    config.file.warn(key, "ignored: " + config.code() + " takes " + json::shortest(fraction) + " for " + layer_type,
+                     json::Weight::grave);
+  }
+  return fraction;
 }
 
 void warn_about_the_model(const Config& config, const Rope& rope) {
@@ -420,10 +311,12 @@ Base base_of(const Config& config, const Parameters& parameters, const std::stri
 
 }  // namespace
 
-std::optional<Rotation> read_rope(const Config& config, const std::string& layer_type, const LayerRope& layer) {
-  const Source source = find_parameters(config, layer_type);
+std::optional<Rotation> read_rope(const Config& config, const std::string& layer_type, const LayerRope& of_layer) {
+  const LayerParameters source = find_parameters(config, layer_type);
   if (source.absent) return {};
   const Parameters& parameters = source.parameters;
+  LayerRope layer = of_layer;
+  if (!layer.fraction) layer.fraction = class_fraction(config, parameters, layer_type);
 
   Rope rope{.pairing = read_pairing(config)};
   rope.head_dim = layer.head_dim;
@@ -484,7 +377,7 @@ std::optional<PositionTemperature> read_temperature(const Config& config, const 
   if (config.family.is(learned_factors)) return PositionTemperature::mistral_large4();
   if (config.family.is(power_without_rope) && !rotary) return PositionTemperature::beam();
   if (!rotary) return {};
-  const Source source = find_parameters(config, layer.type);
+  const LayerParameters source = find_parameters(config, layer.type);
   const auto beta = source.parameters.number("llama_4_scaling_beta", betas);
   if (!beta) return {};
   const auto length = source.parameters.number("original_max_position_embeddings", lengths);

@@ -7,54 +7,6 @@ namespace bearing::hf {
 
 using json::Object;
 
-const Object* Parameters::with(std::string_view key) const {
-  for (const Object& part : parts_) {
-    if (part.has(key)) return &part;
-  }
-  return nullptr;
-}
-
-std::optional<double> Parameters::number(std::string_view key, json::Range range) const {
-  const Object* part = with(key);
-  return part == nullptr ? std::nullopt : part->number(key, range);
-}
-
-std::optional<Index> Parameters::integer(std::string_view key, Index least, Index most) const {
-  const Object* part = with(key);
-  return part == nullptr ? std::nullopt : part->integer(key, least, most);
-}
-
-std::optional<bool> Parameters::flag(std::string_view key) const {
-  const Object* part = with(key);
-  return part == nullptr ? std::nullopt : part->flag(key);
-}
-
-std::string Parameters::pointer(std::string_view key) const {
-  const Object* part = with(key);
-  return (part == nullptr ? parts_.front() : *part).pointer(key);
-}
-
-void Parameters::missing(std::string_view key, const std::string& wanted) const { parts_.front().missing(key, wanted); }
-
-void Parameters::warn(std::string_view key, const std::string& text) const {
-  const Object* part = with(key);
-  (part == nullptr ? parts_.front() : *part).warn(key, text);
-}
-
-std::string Parameters::type() const {
-  if (parts_.empty()) return "default";
-  const Object* part = with("rope_type");
-  const Object* older = with("type");
-  if (part == nullptr && older == nullptr) return "default";
-  std::string type = part != nullptr ? *part->text("rope_type") : *older->text("type");
-  if (part != nullptr && older != nullptr) {
-    const std::string said = *older->text("type");
-    // Files of Qwen2-VL say "mrope" here and "default" there; both are read.
-    if (said != type && said != "mrope") older->warn("type", "says otherwise than rope_type, which counts: " + type);
-  }
-  return type;
-}
-
 namespace {
 
 /// The keys that any type may have beside its own.
@@ -199,13 +151,15 @@ RopeScaling read_deepseek_yarn(const Reader& reader) {
   return yarn;
 }
 
+bool puts_inside(const Family& family) { return bases_per_type(family) || family.is(typed_lists); }
+
 /// transformers looks for this key beside the dictionaries of layer types, and for all others inside of them.
 void compare_truncation(const Reader& reader) {
   const Object* part = reader.parameters().with("truncate");
   if (part == nullptr || !reader.config().states_its_code()) return;
   const std::string home = part->pointer();
   // Where it takes parameters per layer type, it puts a flat rope_scaling inside of them.
-  const bool inside = home.ends_with("/rope_scaling") && bases_per_type(reader.config().family);
+  const bool inside = home.ends_with("/rope_scaling") && puts_inside(reader.config().family);
   if (!inside && (home.ends_with("/rope_parameters") || home.ends_with("/rope_scaling"))) return;
   part->warn("truncate",
              "false counts, but " + reader.config().code() +
