@@ -47,6 +47,16 @@ TEST(Catalog, RopeOnTwoAxesHasTheBaseOfItsAuthorsImages) {
   EXPECT_EQ(find("rope_axial")->spec(small).as<Rope>()->base, 100);
 }
 
+TEST(Catalog, EveryNameHasASpecOfASmallHead) {
+  for (const Index dim : {2, 4}) {
+    for (const char* name : {"elementwise_rope", "vjepa2"}) {
+      const Specimen specimen = make(*find(name), {.heads = 1, .dim = dim, .length = 4});
+      const Array x = Normal(1).array(1, 4, dim);
+      EXPECT_NE(specimen.turn(Side::key, specimen.tokens(4), x).values, x.values) << name << ", " << dim;
+    }
+  }
+}
+
 TEST(Catalog, PatchesOfHunyuanAreTurnedByPlaceColumnRowAndImage) {
   // 16 patches are 4 by 4, so that token 6 stands in row 1 and column 2. Pairs are halves: of 4 pairs each member has
   // an axis of its own.

@@ -214,6 +214,17 @@ ElementwiseRope hunyuan_of(const ExampleSize& size) {
   return ElementwiseRope::hunyuan({.head_dim = size.dim, .pairing = Pairing::half}, sections);
 }
 
+/// A head too small for three blocks has one for each pair.
+ElementwiseRope vjepa2_of(const ExampleSize& size) {
+  if (size.dim >= 6) return ElementwiseRope::vjepa2(size.dim);
+  const Index axes = std::max<Index>(1, size.dim / 2);
+  return {.rope = {.head_dim = size.dim,
+                   .rotary_dim = 2 * axes,
+                   .pairing = Pairing::half,
+                   .axes = RopeAxes::blocks(std::vector<Index>(static_cast<std::size_t>(axes), 1))},
+          .joined = Pairing::interleaved};
+}
+
 /// What a patch of an image has on each axis, from its row and column. Sections are HunyuanVL's, whose last axes are
 /// column, row and image, after the place in the sequence; a rope's axes are V-JEPA 2's frame, row and column. Two are
 /// row and column.
@@ -275,8 +286,7 @@ void describe_elementwise_rope(Describer& to) {
               "turns each element of a pair by an angle of its own", hunyuan_of)
       .also({"hunyuan_vl"})
       .example(elementwise_example)
-      .called("vjepa2", "V-JEPA 2's RoPE", "turns the two members of a pair at two speeds",
-              [](const ExampleSize& size) { return ElementwiseRope::vjepa2(std::max<Index>(6, size.dim)); })
+      .called("vjepa2", "V-JEPA 2's RoPE", "turns the two members of a pair at two speeds", vjepa2_of)
       .example(elementwise_example);
 }
 
