@@ -130,8 +130,8 @@ void StoredTensor::fail(const std::string& text) const {
   throw ConfigError((file == nullptr ? "" : *file + ": ") + "tensor " + json::quoted(name) + ": " + text);
 }
 
-template <StoredNumber T>
-std::vector<T> StoredTensor::numbers() const {
+template <class T>
+std::vector<T> StoredTensor::copied() const {
   const Convert<T> convert = converter<T>(type.name);
   if (convert == nullptr) fail("must have a floating-point or whole type, got " + std::string(type.name));
   const auto count = static_cast<std::size_t>(size());
@@ -144,12 +144,12 @@ std::vector<T> StoredTensor::numbers() const {
   convert(*this, out);
   return out;
 }
-template std::vector<float> StoredTensor::numbers<float>() const;
-template std::vector<double> StoredTensor::numbers<double>() const;
-template std::vector<Bfloat16> StoredTensor::numbers<Bfloat16>() const;
-template std::vector<Float16> StoredTensor::numbers<Float16>() const;
-template std::vector<std::int64_t> StoredTensor::numbers<std::int64_t>() const;
-template std::vector<std::int32_t> StoredTensor::numbers<std::int32_t>() const;
+template std::vector<float> StoredTensor::copied<float>() const;
+template std::vector<double> StoredTensor::copied<double>() const;
+template std::vector<Bfloat16> StoredTensor::copied<Bfloat16>() const;
+template std::vector<Float16> StoredTensor::copied<Float16>() const;
+template std::vector<std::int64_t> StoredTensor::copied<std::int64_t>() const;
+template std::vector<std::int32_t> StoredTensor::copied<std::int32_t>() const;
 
 void StoredTensor::check_view(std::string_view wanted, int rank, std::size_t alignment) const {
   if (type.name != wanted) fail("must be of " + std::string(wanted) + ", got " + std::string(type.name));

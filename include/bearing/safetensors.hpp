@@ -47,7 +47,9 @@ struct BEARING_EXPORT StoredTensor {
   /// exact for a whole T. Throws ConfigError for another type in the file, and for a number that a whole T does not
   /// hold.
   template <StoredNumber T>
-  std::vector<T> numbers() const;
+  std::vector<T> numbers() const {
+    return copied<T>();
+  }
   /// The memory as it is. Throws ConfigError unless the type is T, the shape has that rank and the bytes begin at a
   /// multiple of T's size.
   template <class T, int Rank>
@@ -67,6 +69,8 @@ struct BEARING_EXPORT StoredTensor {
  private:
   template <class T>
   static constexpr std::string_view type_name();
+  template <class T>
+  std::vector<T> copied() const;  // compilers of several ages spell a constraint in its name each in their way
   void check_view(std::string_view wanted, int rank, std::size_t alignment) const;
 };
 
