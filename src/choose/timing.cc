@@ -50,13 +50,17 @@ class TimedAttention {
   std::vector<float> q_, k_, v_, out_;
 };
 
-/// The encoding that attention meets, with numbers that are drawn, also those that are computed for each call; null for
-/// one that acts elsewhere.
-std::shared_ptr<const Drawn<float>> met_by_attention(const Description& of, const SpecimenOptions& size) {
+/// The encoding that attention meets; null for one that acts elsewhere.
+const EncodingInfo* met_by_attention(const Description& of) {
   const EncodingInfo* info = of.encoding != nullptr   ? of.encoding
                              : of.computed != nullptr ? of.computed->encoding
                                                       : nullptr;
-  if (info == nullptr || info->inputs) return nullptr;
+  return info == nullptr || info->inputs ? nullptr : info;
+}
+
+/// With numbers that are drawn, also those that are computed for each call.
+std::shared_ptr<const Drawn<float>> drawn_for(const EncodingInfo* info, const Description& of,
+                                              const SpecimenOptions& size) {
   const Record spec = of.spec ? of.spec(size) : Record{};
   if (of.computed == nullptr) return drawn_encoding<float>(*info, spec, size);
   const Sizes sizes{.batch = 1,
@@ -81,12 +85,15 @@ bool goes_by_given_indices(const Description& of) {
 std::optional<double> time_of(const Description& encoding, const Situation& s, Index heads) {
   if (goes_by_given_indices(encoding)) return {};
   const SpecimenOptions size{.heads = heads, .dim = s.dim, .length = timed_length(s), .seed = s.seed};
-  const std::shared_ptr<const Drawn<float>> drawn = met_by_attention(encoding, size);
-  if (drawn == nullptr || !drawn->made.term) return 1;
-  const Index width = make(encoding, size).width;
+  const EncodingInfo* info = met_by_attention(encoding);
+  if (info == nullptr) return 1;
+  const std::shared_ptr<const Drawn<float>> drawn = drawn_for(info, encoding, size);
+  if (!drawn->made.term) return 1;
+  // Rows take one position for all of their axes, however many these are, and no longer than others.
+  const Index width = info->rows ? 0 : make(encoding, size).width;
   TimedAttention attention(s, heads, width > 0 ? std::min(width * width, size.length) : size.length, width);
   TermList<float> terms;
-  terms.terms[0] = *drawn->made.term, terms.size = 1;
+  terms.add(*drawn->made.term);
   double with = std::numeric_limits<double>::infinity(), without = with;
   for (Index round = 0; round < std::max<Index>(2, 8 / heads); ++round) {  // the first one warms up as well
     without = std::min(without, attention.seconds({}));
