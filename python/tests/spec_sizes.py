@@ -62,7 +62,7 @@ def added(encoding: b.Encoding, at: Any = None) -> Any:
 def of_rope(rope: b.Rope) -> Uses:
     yield lambda: b.resolve(rope)
     yield lambda: b.resolve(rope, 10)
-    yield lambda: b.rotate(b.RopeTable(rope, 4), zeros(1, HEADS, TIME, DIM))
+    yield lambda: b.rotate(b.RopeTable(rope, 4, seq_len=4), zeros(1, HEADS, TIME, DIM))
     yield lambda: b.rope_warnings(rope)
 
 

@@ -315,7 +315,7 @@ def test_a_call_that_does_not_fit_a_signature_says_what_must_hold(call: Any, tex
         (lambda: b.inputs(CALLS[0].arguments["encodings"][0], time=3), "[inputs] encoding: must be an encoding of the"),
         (lambda: b.sinusoidal_encoding(-1, 8), "[sinusoidal_encoding] seq_len: must be at least 0, got -1"),
         (lambda: b.sinusoidal_encoding(4, 1), "[sinusoidal_encoding] d_model: must be from 2 to 65536, got 1"),
-        (lambda: b.rotary_embedding(4, 7), "[rotary_embedding] dim: must be even and from 2 to head_dim = 7"),
+        (lambda: b.rotary_embedding(4, 7), "[rotary_embedding] dim: must be even where all of it turns, got 7"),
         (lambda: b.rotary_embedding(-1, 8), "[rotary_embedding] seq_len: must be from 0 to 2^31, got -1"),
         (lambda: b.apply_rope(rows(3, 8), 2**40), "[apply_rope] positions: must be from -2^31 to"),
         (lambda: b.alibi_bias(-1, 8), "[alibi_bias] seq_len: must be at least 0, got -1"),

@@ -122,8 +122,11 @@ def test_every_encoding_is_made_from_its_start_and_called(name, kind, spec):
         return bearing.attention(q, k, v, [encoding], q_positions=at, k_positions=at, mask="causal")
 
     if kind in ("RotaryRows", "RotaryValues", "XposRows"):
-        table = bearing.XposTable if kind == "XposRows" else bearing.RopeTable
-        found = [call(getattr(bearing, kind)(table(spec, TIME, dtype="float64")))]
+        if kind == "XposRows":
+            table = bearing.XposTable(spec, TIME, dtype="float64")
+        else:
+            table = bearing.RopeTable(spec, TIME, dtype="float64", seq_len=TIME)
+        found = [call(getattr(bearing, kind)(table))]
     else:
         found = served(kind, spec, call)
     assert all(np.isfinite(one).all() for one in found)

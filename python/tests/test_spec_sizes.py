@@ -35,8 +35,9 @@ def test_every_spec_with_an_integer_is_used() -> None:
 
 
 def test_what_is_refused_is_refused_by_name(done: list[dict[str, Any]]) -> None:
-    # The names of what follows from members: tables whose extents do not fit, positions that no row is for.
-    others = ["table", "key", "cos", "q_positions, k_positions"]
+    # The names of what follows from members: tables whose extents do not fit or that a spec has none of, positions that no
+    # row is for.
+    others = ["table", "bias", "key", "cos", "q_positions, k_positions"]
     for one in done:
         if not one["error"]:
             continue

@@ -113,6 +113,12 @@ def traits_of(kind: str) -> dict[str, Any]:
     return _core._traits(kind)
 
 
+@constant
+def _settings_of(kind: str) -> tuple[str, ...]:
+    """The names of an encoding's settings."""
+    return tuple(name for name, *_ in traits_of(kind)["settings"])
+
+
 def turned_dim(forms: str, dim: int) -> int:
     """How long rows of `dim` are when the encodings of a call have turned them."""
     for form in json.loads(forms):
@@ -258,10 +264,9 @@ def _of_own(encoding: _core.Encoding) -> Encoding:
 def _from_core(encoding: _core.Encoding) -> Encoding:
     spec, tensors, settings = None, {}, {}
     kind = type(encoding).__name__
-    may_be_none = {name for name, *_ in traits_of(kind)["settings"]}
     for name, value in encoding.arguments.items():
         if value is None:
-            if name in may_be_none:
+            if name in _settings_of(kind):
                 settings[name] = None
         elif name == "spec":
             spec = value

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .. import _core
 from .base import Rows
 from .compiling import constant_of
-from .encoding import FIXED_POINT, Encoding, check_fixed, form_of, spec_of_table, table_form
+from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
 from .words import in_words_of
 
@@ -30,7 +30,7 @@ class Rope(nn.Module):
     seq_len: how many tokens the frequencies serve. Dynamic NTK and LongRoPE, whose frequencies depend on it, need it;
         for others it may be left out.
 
-    Raises TypeError for such a spec without seq_len, and what ``bearing.resolve`` raises of a spec that has no frequencies.
+    Raises what ``bearing.RopeTable`` raises of a spec that has no frequencies, or none without seq_len.
 
     Su et al. 2021, arXiv 2104.09864.
     """
@@ -42,8 +42,6 @@ class Rope(nn.Module):
         _check_counts("Rope", length=length, seq_len=seq_len)
         if not isinstance(angles, str) or angles not in ANGLES:
             raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, ANGLES))}, got {angles!r}")
-        if seq_len == 0:
-            check_fixed("[Rope] rope", rope)
         texts = _constant_texts if torch.compiler.is_compiling() else _texts
         self.table, self.form = texts(rope, length, angles, seq_len)
 
@@ -101,7 +99,7 @@ def _check_counts(module: str, **counts: Any) -> None:
 
 def _texts(rope: _core.Rope, length: int, angles: str, seq_len: int) -> tuple[str, str]:
     """The texts of the table and of the encoding, of a spec that has frequencies."""
-    in_words_of("Rope", "resolve")(_core.resolve)(rope, seq_len or length)
+    in_words_of("Rope", "RopeTable", "resolve")(_core.RopeTable)(rope, 0, seq_len=seq_len)
     table = table_form(rope, length, angles, seq_len)
     return table, form_of("RotaryRows", table=table)
 

@@ -116,7 +116,7 @@ TEST(RopeResolve, RefusesGeometryThatContradictsItself) {
       {geometry(128, 130), "rotary_dim: must be even and from 2 to head_dim = 128, got 130"},
       {geometry(128, 3), "rotary_dim: must be even and from 2 to head_dim = 128, got 3"},
       {geometry(128, -2), "rotary_dim: must be even and from 2 to head_dim = 128, got -2"},
-      {geometry(127, 0), "head_dim: must be even, unless rotary_dim says which part of it turns, got 127"},
+      {geometry(127, 0), "head_dim: must be even where all of it turns, got 127"},
       {geometry(127, 127), "rotary_dim: must be even and from 2 to head_dim = 127, got 127"},
       {geometry(8, 4, RotaryPart::window(5)), "part.begin: must be from 0 to head_dim - rotary_dim = 4, got 5"},
       {geometry(8, 4, RotaryPart::window(-1)), "part.begin: must be from 0 to head_dim - rotary_dim = 4, got -1"},

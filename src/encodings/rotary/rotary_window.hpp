@@ -22,7 +22,7 @@ inline RotaryWindow rotary_window(const char* function, Index head_dim, Index ro
     refuse("head_dim: must be from 2 to ", largest_dim, ", got ", head_dim);
   }
   if (rotary_dim == 0 && head_dim % 2 != 0) {
-    refuse("head_dim: must be even, unless rotary_dim says which part of it turns, got ", head_dim);
+    refuse("head_dim: must be even where all of it turns, got ", head_dim);
   }
   const Index dim = rotary_dim == 0 ? head_dim : rotary_dim, room = head_dim - dim;
   if (dim < 2 || dim % 2 != 0 || dim > head_dim) {
