@@ -43,7 +43,7 @@ float with_sticky_bit(double x) {
 }
 template <std::integral Whole>
 float with_sticky_bit(Whole n) {
-  auto magnitude = static_cast<std::uint64_t>(n);
+  auto magnitude = static_cast<std::uint64_t>(n);  // NOLINT(bugprone-signed-char-misuse): its sign is taken off below
   if (n < 0) magnitude = 0 - magnitude;
   int cut = 0;
   for (; magnitude >> 24 != 0; ++cut) magnitude = (magnitude >> 1) | (magnitude & 1);

@@ -21,7 +21,7 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 nitpicky = True
 # Names without a place of their own: the standard library's, namespaces, and what only kernels see.
 nitpick_ignore_regex = [
-    (r"cpp:identifier", r"std(::.*)?|bearing|inspect|reference|Phases"),
+    (r"cpp:identifier", r"std(::.*)?|bearing|inspect|reference|Phases|Compute(InPlace)?Of.*"),
     (r"py:.*", r".*"),
 ]
 highlight_language = "text"

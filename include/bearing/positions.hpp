@@ -14,10 +14,9 @@ inline constexpr Index max_position = Index{1} << 31;
 
 /// What a position may be in memory.
 template <class T>
-inline constexpr bool is_position =
-    std::is_same_v<T, Index> || std::is_same_v<T, std::int32_t> || std::is_same_v<T, double>;
-template <class T>
-concept PositionNumber = is_position<std::remove_const_t<T>>;
+concept PositionNumber = (std::same_as<std::remove_const_t<T>, Index> ||
+                          std::same_as<std::remove_const_t<T>, std::int32_t> ||
+                          std::same_as<std::remove_const_t<T>, double>);
 
 /// Where each token stands. Positions are always given, never taken from an array's index, because in packed batches,
 /// caches, left padding, sharded sequences and images the two differ.

@@ -158,6 +158,7 @@ std::vector<Subject> joined(const std::vector<std::vector<Subject>>& lists) {
 /// All subjects in one picture; where one of a model's has nothing to show, the others.
 Figure drawn(const std::string& kind, const std::vector<std::string>& encodings, const FigureOptions& options) {
   std::vector<std::vector<Subject>> lists;  // of each text
+  lists.reserve(encodings.size());
   for (const std::string& text : encodings) lists.push_back(subjects_of("plot", text));
   const std::vector<Subject> said = joined(lists);
   std::vector<Subject> shown;
