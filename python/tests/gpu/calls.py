@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import bearing.torch as bt
@@ -32,10 +33,12 @@ def small_tiles(monkeypatch):
 @pytest.fixture(autouse=True, scope="module")
 def quick():
     """Triton's interpreter replaces the functions of its language at each call of a function in a kernel, which is half of
-    its time: once in a launch is enough."""
+    its time: once in a launch is enough. Half of the rest go to sums of int32, done once more in int64 for an assertion that
+    only its option `debug` makes, and to types and shapes, made anew for every number."""
     if not INTERPRETED:
         yield
         return
+    from triton.language import core, semantic
     from triton.runtime import interpreter
 
     patched = set()
@@ -51,9 +54,29 @@ def quick():
         patched.clear()
         launch(self, *args, **named)
 
+    @functools.lru_cache(maxsize=None)
+    def shape_of(extents):
+        shape = core.tuple([core.constexpr(extent) for extent in extents])
+        return shape, core.constexpr(math.prod(extents))
+
+    def tensor(self, handle, type):
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = shape_of(tuple(type.shape) if type.is_block() else ())
+
+    numpy_type = interpreter._get_np_dtype
+    kept = functools.lru_cache(maxsize=None)(numpy_type)
+
+    def type_of(type):
+        scalar = type.scalar
+        return (numpy_type if isinstance(scalar, core.pointer_type) else kept)(scalar)  # a pointer's type has no hash
+
     change = pytest.MonkeyPatch()
     change.setattr(interpreter.InterpretedFunction, "__call__", once)
     change.setattr(interpreter.GridExecutor, "__call__", launched)
+    assert not interpreter.interpreter_builder.options.debug
+    change.setattr(semantic.TritonSemantic, "binary_op_sanitize_overflow_impl", lambda *_: None)
+    change.setattr(interpreter, "_get_np_dtype", type_of)
+    change.setattr(core.tensor, "__init__", tensor)
     yield
     change.undo()
 
