@@ -261,6 +261,6 @@ def test_rows_of_256_spill_nothing(kernel, target):
 
 def test_tiles_that_are_too_large_are_seen(monkeypatch):
     """So the test above can fail."""
-    monkeypatch.setitem(launches._16_BITS_UNEVEN, "d_keys", ((128, 128, 4, 2),) * 3)
+    monkeypatch.setitem(launches._16_BITS_UNEVEN, "d_keys", ((64, 64, 4, 4),) * 3)
     code = code_of(launched(torch.bfloat16, 128, "sm_80")["d_keys"], "sm_80")
     assert code.spilled > 0 and code.shared > SHARED["sm_80"]

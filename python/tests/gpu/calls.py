@@ -54,7 +54,7 @@ def quick():
         patched.clear()
         launch(self, *args, **named)
 
-    @functools.lru_cache(maxsize=None)
+    @functools.cache
     def shape_of(extents):
         shape = core.tuple([core.constexpr(extent) for extent in extents])
         return shape, core.constexpr(math.prod(extents))
@@ -64,7 +64,7 @@ def quick():
         self.shape, self.numel = shape_of(tuple(type.shape) if type.is_block() else ())
 
     numpy_type = interpreter._get_np_dtype
-    kept = functools.lru_cache(maxsize=None)(numpy_type)
+    kept = functools.cache(numpy_type)
 
     def type_of(type):
         scalar = type.scalar

@@ -3,7 +3,7 @@
 The files are read as text: nothing of the package is imported or run. A type's code is what its configuration class leads to:
 the classes of modeling_*.py that take this class, and whatever they name, up to a class that takes another configuration.
 
-    python source_table.py [FOLDER OF THE PACKAGE]
+    python source_table.py [FOLDER OF THE PACKAGE [TYPE …]]
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -414,9 +414,14 @@ def row(root: Path, model_type: str, name: str) -> dict[str, Any]:
     return out
 
 
-def rows(root: Path) -> Iterator[dict[str, Any]]:
-    for model_type, name in sorted(mapping(root).items()):
-        yield row(root, model_type, name)
+def rows(root: Path, types: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+    """Of these types, or of all, by name."""
+    known = mapping(root)
+    for model_type in types or known:
+        if model_type not in known:
+            raise SystemExit(f"source_table: must be model types of {root}, got {model_type}")
+    for model_type in sorted(types or known):
+        yield row(root, model_type, known[model_type])
 
 
 def package() -> Path:
@@ -433,7 +438,7 @@ def main() -> None:
         raise SystemExit(
             f"source_table: must be the folder of the package transformers, with models/auto in it, got {root}"
         )
-    for one in rows(root):
+    for one in rows(root, sys.argv[2:]):
         print(json.dumps(one, sort_keys=True))
 
 
