@@ -23,8 +23,11 @@ namespace bearing {
 
 /// Which keys a query sees, before windows, padding and packing.
 enum class Mask {
-  none,             ///< all of them
-  causal,           ///< those at n_j ≤ m_i, on the first axis: by position, which is right for caches and shards
+  none,  ///< all of them
+  /// Those at n_j ≤ m_i: by position, which is right for caches and shards. Of positions on several axes the first one
+  /// decides, and where it is the same the next one: a patch sees those of its picture in the rows above and left of
+  /// it.
+  causal,
   causal_top_left,  ///< j ≤ i: by index, the first query sees one key
   /// j − k_end ≤ i − q_end: by index, the last query sees all keys. The keys end where k_lengths says, else at k_len;
   /// of packed sequences each has its own ends.
@@ -32,8 +35,8 @@ enum class Mask {
 };
 
 /// A sliding window: a query sees keys at distances −before … after; −1 sets no limit, and less is a RangeError.
-/// Distances are those of positions, or of indices if the mask is one by index. A model's `sliding_window` of w keys,
-/// which counts the query's own place, is {.before = w − 1, .after = 0}.
+/// Distances are those of positions, on their first axis, or of indices if the mask is one by index. A model's
+/// `sliding_window` of w keys, which counts the query's own place, is {.before = w − 1, .after = 0}.
 struct Window {
   Index before = -1, after = -1;
 };

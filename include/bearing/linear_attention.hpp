@@ -54,7 +54,8 @@ struct LinearAttentionInputs {
 };
 
 struct LinearAttentionOptions {
-  /// With Mask::causal, which goes by position, positions on the first axis must never fall from token to token.
+  /// With Mask::causal, which goes by position, positions must never fall from token to token: the first axis decides,
+  /// and where it is the same the next one.
   Required<Mask> mask;
   FeatureMap feature_map = FeatureMap::elu_plus_one;
   Normaliser normaliser = Normaliser::sum;

@@ -1,6 +1,8 @@
 """attention() against published numbers, in every kind, type and layout; its wrong calls."""
 
 import bearing
+import bearing.jax
+import bearing.torch
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -123,6 +125,21 @@ def test_attention_and_its_gradients_are_the_published_ones(name):
     for key, gradient in found.items():
         wanted = tensor(case["grad_params"][key]) if "grad_params" in case else tensor(case[f"grad_{key}"])
         np.testing.assert_allclose(gradient, wanted, atol=10 * TOLERANCE, err_msg=key)
+
+
+@pytest.mark.parametrize("call", [bearing.attention, bearing.torch.attention, bearing.jax.attention])
+def test_a_causal_mask_goes_by_all_axes_of_positions(rng, call):
+    """A picture of 2 x 3 patches between words, as Qwen2-VL counts them: as by index, whole and after a cache."""
+    at = np.array([[0, 1, 2, 2, 2, 2, 2, 2, 5], [0, 1, 2, 2, 2, 3, 3, 3, 5], [0, 1, 2, 3, 4, 2, 3, 4, 5]])[:, None]
+    rope = bearing.Rope(head_dim=8, pairing="half", axes=bearing.RopeAxes.sections([2, 1, 1]))
+    table = bearing.RotaryRows(bearing.RopeTable(rope, 16))
+    q, k, v = rng.standard_normal((3, 1, 2, 9, 8), np.float32)
+    made = {bearing.torch.attention: torch.from_numpy, bearing.jax.attention: jnp.asarray}.get(call, np.asarray)
+    for past in (0, 4):
+        rows, there = [made(x) for x in (q[:, :, past:].copy(), k, v)], [made(x) for x in (at[..., past:].copy(), at)]
+        options = {"q_positions": there[0], "k_positions": there[1]}
+        out = call(*rows, table, mask="causal", **options)
+        np.testing.assert_array_equal(out, call(*rows, table, mask="causal_bottom_right", **options))
 
 
 def test_a_row_that_sees_nothing_is_zero():

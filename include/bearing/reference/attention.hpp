@@ -8,7 +8,10 @@ namespace bearing::reference {
 /// Whether a band holds the pair of a query at m and a key at n.
 BEARING_EXPORT bool holds(const Band& band, double m, double n);
 
-/// Whether query i of head h sees key j, as the options say. Positions are those on the first axis.
+/// Whether key j stands at query i's place or before it: the first axis decides, and where it is the same the next one.
+BEARING_EXPORT bool not_after(const Positions& k_positions, Index j, const Positions& q_positions, Index i, Index b);
+
+/// Whether query i of head h sees key j, as the options say. Windows and bands go by the first axis of positions.
 template <class A>
 BEARING_EXPORT bool visible(const AttentionOptions<A>& options, const Positions& q_positions,
                             const Positions& k_positions, Index q_len, Index k_len, Index b, Index h, Index i, Index j);

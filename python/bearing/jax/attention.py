@@ -121,8 +121,9 @@ def attention(
     encodings: one of ``bearing``'s encodings, or a list of them. Their arrays may be traced. A RopeTable counts as
         RotaryRows of it, a Rope as those of its table, unless its frequencies depend on the length.
     mask: 'none', 'causal' by positions, 'causal_top_left' or 'causal_bottom_right' by indices, the latter back from the
-        last key, which is where k_lengths says. It has no default.
-    window: (before, after) in tokens; -1 for no limit.
+        last key, which is where k_lengths says. It has no default. Of positions on several axes the first one decides, and
+        where it is the same the next one: a patch sees those before it in its picture.
+    window: (before, after) in tokens, on the first axis of positions; -1 for no limit.
     q_positions: where queries stand: None for 0, 1, 2, …; a scalar p, traced or not, for p, p + 1, … (p keys are in the
         cache already); or an array [time], [batch, time] or [axes, batch, time].
     k_positions: where keys stand, in the same forms.

@@ -55,6 +55,29 @@ def test_positions_of_tokens(device):
     agree(device, module, mask="none", q_positions=q_at, k_positions=k_at[:1])
 
 
+def test_positions_on_several_axes(device):
+    """A causal mask goes by all of them, in any order of tokens; a window and distances by the first one."""
+    q_at, k_at = (torch.randint(0, 3, (3, 2, count)) for count in (Q_LEN, K_LEN))
+    both = rows(device, batch=2)
+    agree(device, inputs=both, mask="causal", q_positions=q_at, k_positions=k_at)
+    agree(device, inputs=both, mask="causal", q_positions=q_at, k_positions=k_at[:1, :1])
+    agree(device, inputs=both, mask="causal", q_positions=q_at)
+    agree(
+        device, t5().requires_grad_(False), inputs=both, mask="none", window=(1, 1), q_positions=q_at, k_positions=k_at
+    )
+    there = {"mask": "causal", "q_positions": q_at.to(device), "k_positions": k_at.to(device)}
+    assert "T5Bias goes by the first axis" in bt.plan(*both, t5().requires_grad_(False), **there).reason
+    assert "a window goes by the first axis" in bt.plan(*both, window=(4, -1), **there).reason
+
+
+def test_a_patch_sees_those_before_it(device):
+    """A picture of 2 x 3 patches between words, as Qwen2-VL counts them: all at one time."""
+    at = torch.tensor([[0, 1, 2, 2, 2, 2, 2, 2, 5], [0, 1, 2, 2, 2, 3, 3, 3, 5], [0, 1, 2, 3, 4, 2, 3, 4, 5]])
+    q, k, v = (x[:, :, :9].detach() for x in rows(device, q_len=9, k_len=9))
+    found = bt.attention(q, k, v, mask="causal", q_positions=at[:, None].to(device), k_positions=at[:, None].to(device))
+    assert torch.equal(found, bt.attention(q, k, v, mask="causal_top_left"))
+
+
 def test_caps_sinks_and_scales(device):
     agree(
         device, t5(), slope=1, mask="causal_bottom_right", soft_cap=1.5, scale=0.7, sinks=torch.tensor([0.5, -math.inf])

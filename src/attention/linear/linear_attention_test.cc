@@ -373,5 +373,24 @@ TEST(LinearAttention, NotANumberStaysInItsRow) {
   }
 }
 
+TEST(LinearAttention, ACausalMaskGoesByAllAxesOfPositions) {
+  const Index at[2][6] = {{0, 1, 1, 1, 1, 3}, {0, 1, 2, 4, 5, 3}};  // a picture of four patches between two words
+  LinearCase c{.q_len = 6, .k_len = 6, .mask = Mask::causal};
+  LinearData<double> data(c);
+  LinearAttentionInputs<double> in = data.inputs();
+  in.q_positions = in.k_positions = Positions(dense(&at[0][0], Index{2}, 1, 6));
+  const auto results = [&](Mask mask) {
+    c.mask = mask;
+    linear_attention<double>(in, data.out.view(), {}, {}, c.options());
+    linear_attention_backward<double>(in, data.d_out.read(), {}, data.grads(), {}, c.options());
+    return std::vector{data.out.doubles(), data.d_q.doubles(), data.d_k.doubles(), data.d_v.doubles()};
+  };
+  EXPECT_EQ(results(Mask::causal), results(Mask::causal_top_left));
+  const std::vector<double> out = data.out.doubles();
+  reference::linear_attention(in, data.out.view(), {}, {}, {.mask = Mask::causal});
+  const std::vector<double> wanted = data.out.doubles();
+  for (std::size_t x = 0; x < out.size(); ++x) EXPECT_NEAR(out[x], wanted[x], 1e-12);
+}
+
 }  // namespace
 }  // namespace bearing

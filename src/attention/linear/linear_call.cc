@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "position_order.hpp"
 #include "terms/checks.hpp"
 #include "text.hpp"
 
@@ -48,15 +49,19 @@ void check_terms(const char* function, const TermList<A>& terms) {
   }
 }
 
+/// A causal mask goes by all axes, a decay by the first one.
 void check_sorted(const char* function, const char* argument, const Positions& at, Index batch, Index time,
-                  const char* what) {
+                  bool causal) {
   if (at.is_offset()) return;
   for (Index b = 0; b < batch; ++b) {
     for (Index t = 1; t < time; ++t) {
-      const double before = at.real(0, b, t - 1), here = at.real(0, b, t);
-      if (before <= here) continue;
-      throw RangeError(concat("[", function, "] ", argument, ": must not fall from token to token for ", what, ", got ",
-                              here, " after ", before, " at token ", t, " of sequence ", b));
+      if (causal ? compare_positions(at, t - 1, at, t, b) <= 0 : at.real(0, b, t - 1) <= at.real(0, b, t)) continue;
+      Index axis = 0;
+      while (at.real(axis, b, t - 1) <= at.real(axis, b, t)) ++axis;
+      throw RangeError(concat("[", function, "] ", argument, ": must not fall from token to token for ",
+                              causal ? "a causal mask by position" : "a state that decays", ", got ",
+                              at.real(axis, b, t), " after ", at.real(axis, b, t - 1), " at token ", t, " of sequence ",
+                              b, at.axes() == 1 ? "" : concat(" on axis ", axis)));
     }
   }
 }
@@ -74,9 +79,9 @@ Call<A>::Call(const char* name, const LinearAttentionInputs<T>& in, const TermLi
   this->turn_by(terms);
   take_decays(terms);
   if (options.mask == Mask::causal || decays_by(false)) {
-    const char* what = options.mask == Mask::causal ? "a causal mask by position" : "a state that decays";
-    check_sorted(name, "q_positions", in.q_positions, p.batch, p.q_len, what);
-    check_sorted(name, "k_positions", in.k_positions, p.batch, p.k_len, what);
+    const bool causal = options.mask == Mask::causal;
+    check_sorted(name, "q_positions", in.q_positions, p.batch, p.q_len, causal);
+    check_sorted(name, "k_positions", in.k_positions, p.batch, p.k_len, causal);
   }
   count_visible();
   if (decays.size > 0 && !visible.empty()) check_steps();
@@ -178,7 +183,7 @@ void Call<A>::count_visible() {
           j = p.k_len;
           break;
         case Mask::causal:
-          while (j < p.k_len && p.k_positions->real(0, b, j) <= p.q_positions->real(0, b, i)) ++j;
+          while (j < p.k_len && compare_positions(*p.k_positions, j, *p.q_positions, i, b) <= 0) ++j;
           break;
         case Mask::causal_top_left:
           j = std::min(i + 1, p.k_len);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/reference/attention.hpp>
 #include <bearing/reference/linear_attention.hpp>
 #include <cmath>
 #include <vector>
@@ -127,7 +128,7 @@ inline TermList<double> some_of(const TermList<double>& terms, bool turn) {
 }
 
 inline bool sees(const LinearAttentionInputs<double>& in, Mask mask, Index b, Index i, Index j) {
-  if (mask == Mask::causal) return in.k_positions.real(0, b, j) <= in.q_positions.real(0, b, i);
+  if (mask == Mask::causal) return not_after(in.k_positions, j, in.q_positions, i, b);
   if (mask == Mask::causal_top_left) return j <= i;
   if (mask == Mask::causal_bottom_right) return j - in.k.shape[2] <= i - in.q.shape[2];
   return true;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "attention/shared/row_kernels.hpp"
+#include "position_order.hpp"
 
 namespace bearing {
 
@@ -27,7 +28,7 @@ Index first_where(Index first, Index end, const Past& past) {
 bool rises(const Positions& at, Index b, Index first, Index end) {
   if (at.is_offset()) return true;
   for (Index j = first + 1; j < end; ++j) {
-    if (at.real(0, b, j) < at.real(0, b, j - 1)) return false;
+    if (compare_positions(at, j, at, j - 1, b) < 0) return false;
   }
   return true;
 }
@@ -128,7 +129,8 @@ Columns Visibility::by_position(Index b, Index i, Columns keys) const {
   const double least = m - static_cast<double>(window_.before);
   const double most = m + (mask_ == Mask::causal ? 0 : static_cast<double>(window_.after));
   const bool starts = window_.before >= 0, ends = mask_ == Mask::causal || window_.after >= 0;
-  if (k_positions_->is_offset() && m == std::floor(m)) {  // whole numbers: nothing is rounded
+  const bool one_axis = q_positions_->axes() == 1 && k_positions_->axes() == 1;
+  if (k_positions_->is_offset() && one_axis && m == std::floor(m)) {  // whole numbers: nothing is rounded
     const auto column = [&](double j) {
       return static_cast<Index>(std::clamp(j, static_cast<double>(keys.first), static_cast<double>(keys.end)));
     };
@@ -138,7 +140,12 @@ Columns Visibility::by_position(Index b, Index i, Columns keys) const {
     return keys;
   }
   if (starts) keys.first = first_where(keys.first, keys.end, [&](Index j) { return key(j) >= least; });
-  if (ends) keys.end = first_where(keys.first, keys.end, [&](Index j) { return key(j) > most; });
+  if (ends && (one_axis || mask_ != Mask::causal)) {
+    keys.end = first_where(keys.first, keys.end, [&](Index j) { return key(j) > most; });
+  } else if (ends) {
+    const auto later = [&](Index j) { return compare_positions(*k_positions_, j, *q_positions_, i, b) > 0; };
+    keys.end = first_where(keys.first, keys.end, later);
+  }
   return keys;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <algorithm>
+#include <array>
+#include <bearing/reference/attention.hpp>
 #include <vector>
 
 #include "support/random.hpp"
@@ -78,6 +80,60 @@ TEST(Visibility, ConcealsWhereAKeyIsSeenByNobody) {
   EXPECT_GT(concealed, 1000);
   EXPECT_GT(shown, 1000);
   EXPECT_GT(packed_shown, 500);
+}
+
+/// Positions on some axes, in a box so small that many are equal on the first ones; in order or not.
+std::vector<Index> places(Random& random, Index axes, Index time) {
+  std::vector<std::array<Index, 3>> at(static_cast<std::size_t>(time));
+  for (auto& place : at) {
+    for (Index& p : place) p = random.integer(0, 2);
+  }
+  if (random.integer(0, 1) == 1) std::sort(at.begin(), at.end());
+  std::vector<Index> numbers;
+  for (Index axis = 0; axis < axes; ++axis) {
+    for (const auto& place : at) numbers.push_back(place[static_cast<std::size_t>(axis)]);
+  }
+  return numbers;
+}
+
+TEST(Visibility, GoesByAllAxesOfPositions) {
+  int by_a_later_axis = 0;
+  for (std::uint64_t seed = 0; seed < 5'000; ++seed) {
+    RandomCall call(seed);
+    Random random(seed + 1'000'000);
+    const Index q_axes = random.integer(1, 3), k_axes = q_axes == 1 || random.integer(0, 1) == 0 ? q_axes : 1;
+    const std::vector<Index> q_at = places(random, q_axes, call.problem.q_len),
+                             k_at = places(random, k_axes, call.problem.k_len);
+    call.q_positions = Positions(dense(q_at.data(), q_axes, 1, call.problem.q_len));
+    if (random.integer(0, 4) > 0) call.k_positions = Positions(dense(k_at.data(), k_axes, 1, call.problem.k_len));
+    const Visibility visibility(call.problem, call.options);
+    for (Index i = 0; i < call.problem.q_len; ++i) {
+      for (Index j = 0; j < call.problem.k_len; ++j) {
+        const bool wanted = reference::visible(call.options, call.q_positions, call.k_positions, call.problem.q_len,
+                                               call.problem.k_len, 0, 0, i, j);
+        ASSERT_EQ(visibility.sees(0, 0, i, j), wanted) << "seed " << seed << ", query " << i << ", key " << j;
+        by_a_later_axis += call.options.mask == Mask::causal && !wanted &&
+                           call.q_positions.real(0, 0, i) == call.k_positions.real(0, 0, j);
+      }
+    }
+  }
+  EXPECT_GT(by_a_later_axis, 1000);
+}
+
+TEST(Visibility, OfAPictureInATextAPatchSeesTheOnesBeforeIt) {
+  const Index at[3][9] = {{0, 1, 2, 2, 2, 2, 2, 2, 5}, {0, 1, 2, 2, 2, 3, 3, 3, 5}, {0, 1, 2, 3, 4, 2, 3, 4, 5}};
+  const Positions positions(dense(&at[0][0], Index{3}, 1, 9));
+  const AttentionOptions<float> options{.mask = Mask::causal};
+  for (const Index past : {0, 4}) {  // also with keys of a cache before the queries
+    const Positions queries(View<const Index, 3>{&at[0][past], {3, 1, 9 - past}, {9, 9, 1}});
+    const Problem problem{.q_len = 9 - past, .k_len = 9, .q_positions = &queries, .k_positions = &positions};
+    const Visibility visibility(problem, options);
+    EXPECT_FALSE(visibility.holes(0));
+    for (Index i = 0; i < problem.q_len; ++i) {
+      EXPECT_EQ(visibility.of(0, i).first, 0);
+      EXPECT_EQ(visibility.of(0, i).end, past + i + 1);
+    }
+  }
 }
 
 TEST(Visibility, ConcealsNothingInPackedSequencesThatSeeAllOfTheirKeys) {

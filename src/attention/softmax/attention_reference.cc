@@ -27,6 +27,17 @@ Sequence sequence_of(const AttentionOptions<A>& options, Index q_len, Index k_le
 
 }  // namespace
 
+bool not_after(const Positions& k_positions, Index j, const Positions& q_positions, Index i, Index b) {
+  const Index axes = std::max(k_positions.axes(), q_positions.axes());
+  for (Index axis = 0; axis < axes; ++axis) {
+    const double n = k_positions.real(k_positions.axes() == 1 ? 0 : axis, b, j);
+    const double m = q_positions.real(q_positions.axes() == 1 ? 0 : axis, b, i);
+    if (n < m) return true;
+    if (n > m) return false;
+  }
+  return true;
+}
+
 bool holds(const Band& band, double m, double n) {
   const auto chunk = static_cast<double>(band.chunk);
   const double behind = band.chunk == 0 ? m - n : std::floor(m / chunk) - std::floor(n / chunk);
@@ -46,7 +57,8 @@ bool visible(const AttentionOptions<A>& options, const Positions& q_positions, c
   if (options.mask == Mask::causal_bottom_right) distance = static_cast<double>(from_end);
 
   const bool exists = sequence.holds(j);
-  const bool before = options.mask == Mask::none || distance <= 0;
+  const bool before = options.mask == Mask::none ||
+                      (options.mask == Mask::causal ? not_after(k_positions, j, q_positions, i, b) : distance <= 0);
   const bool not_too_early = options.window.before < 0 || distance >= -static_cast<double>(options.window.before);
   const bool not_too_late = options.window.after < 0 || distance <= static_cast<double>(options.window.after);
   const bool in_band = holds(options.band, q_positions.real(0, b, i), k_positions.real(0, b, j));

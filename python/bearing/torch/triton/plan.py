@@ -48,6 +48,8 @@ def plan(
     k_positions: Positions = None,
     block_table: Tensor | None = None,
     regions: Regions | str = None,
+    mask: str = "none",
+    window: Sequence[int] | None = None,
     **options: Any,
 ) -> Plan:
     """Says which path :func:`bearing.torch.attention` takes with these arguments, without computing anything.
@@ -62,7 +64,16 @@ def plan(
         return Plan("refused", f"There are no kernels for tensors on {q.device}.")
     parameters = tensors_of(given, torch.float32)
     why = refusal(
-        q, k, v, parameters, forms_of(given), _tensors(q_positions, k_positions), block_table, text_of_regions(regions)
+        q,
+        k,
+        v,
+        parameters,
+        forms_of(given),
+        _tensors(q_positions, k_positions),
+        block_table,
+        text_of_regions(regions),
+        mask,
+        window,
     )
     if not why:
         return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
@@ -86,6 +97,8 @@ def refusal(
     positions: Sequence[Tensor],
     block_table: Tensor | None,
     regions: str = "",
+    mask: str = "none",
+    window: Sequence[int] | None = None,
 ) -> str:
     """Why the kernels do not take a call; nothing if they do."""
     why = device.MISSING or _of_rows(q, k, v)
@@ -95,6 +108,9 @@ def refusal(
         return "regions of one softmax are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
+    by_all_axes = mask == "causal" and any(at.dim() == 3 and at.shape[0] > 1 for at in positions)
+    if by_all_axes and tuple(window or (-1, -1)) != (-1, -1):
+        return "a window goes by the first axis of positions, and a causal mask by all of them"
     learned = False
     first = numbers = 0
     for form in _forms(encodings):
@@ -114,6 +130,8 @@ def refusal(
         elif kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
             where = "rows that no table of cosines and sines turns" if traits["rows"] else f"the form {traits['form']}"
             return f"{kind} is of {where}"
+        if by_all_axes and kind != "RotaryRows":
+            return f"{kind} goes by the first axis of positions, and a causal mask by all of them"
         learned |= traits["scores"] and torch.is_grad_enabled() and any(t.requires_grad for t in parameters[first:last])
         first = last
     if numbers > WIDEST:

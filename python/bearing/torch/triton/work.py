@@ -21,6 +21,7 @@ from .distances import Distances, distances_of, numbers, parted
 from .launches import DECODED
 from .mixed import Operands
 from .options import Options, check
+from .order import in_order
 from .runs_kernel import places
 from .tables import Product, Tables, products, tables
 from .tiles import Call, Kind
@@ -139,7 +140,11 @@ class Work:
         if given == (None, None) or not (by_position or self.terms.biases):
             return None, None
         sides = zip(given, (self.options.q_first, self.options.k_first), (self.q_len, self.k_len), strict=True)
-        return tuple(_as_rows(at, first, count, self.batch, device) for at, first, count in sides)
+        q_at, k_at = (_as_rows(at, first, count, self.batch, device) for at, first, count in sides)
+        if self.options.mask == "causal" and len(q_at) + len(k_at) > 2:
+            axes, batch = max(len(q_at), len(k_at)), max(q_at.shape[1], k_at.shape[1])
+            return in_order(*(at.expand(axes, batch, -1) for at in (q_at, k_at)))  # refusal(): nothing else reads them
+        return q_at[0], k_at[0]
 
     def _products(self, dim: int, value_dim: int) -> list[Product]:
         """What picks rows by distance, after the library has checked it."""
@@ -235,10 +240,10 @@ def precision_of(q: Tensor) -> str:
 
 
 def _as_rows(at: Tensor | None, first: int, count: int, batch: int, device: torch.device) -> Tensor:
+    """[axes, batch or 1, time]"""
     if at is None:
-        return torch.arange(first, first + count, device=device)[None]
-    at = at[0] if at.dim() == 3 else at  # the first axis counts
-    at = (at if at.dim() == 2 else at[None]).to(device, torch.int64).contiguous()
-    if at.shape[1] != count or at.shape[0] not in (1, batch):
+        return torch.arange(first, first + count, device=device)[None, None]
+    at = at[(None,) * (3 - at.dim())].to(device, torch.int64).contiguous()
+    if at.shape[2] != count or at.shape[1] not in (1, batch):
         raise _core.ShapeError(f"[attention] positions: must be [{count}] or [{batch}, {count}], got {list(at.shape)}")
     return at
