@@ -5,10 +5,12 @@
 // Sinusoidal encoding of an image's patches: half of the columns encode one coordinate, half the other, each like a
 // sequence of dim/2 columns.
 //
-//     DETR  [y: s c s c … | x: s c s c …]     (Carion et al. 2020, arXiv 2005.12872)
-//     MAE   [x: s s … c c … | y: s s … c c …]   (He et al. 2021, arXiv 2111.06377; the same as MoCo v3's)
+//     DETR     [y: s c s c … | x: s c s c …]     (Carion et al. 2020, arXiv 2005.12872)
+//     MoCo v3  [y: s s … c c … | x: s s … c c …]   (Chen, Xie, He 2021, arXiv 2104.02057)
+//     MAE      [x: s s … c c … | y: s s … c c …]   (He et al. 2021, arXiv 2111.06377)
 //
-// MAE's code calls its first half emb_h, but fills it from the grid's first member, which is the column: x first.
+// MAE's code calls its first half emb_h, but fills it from the grid's first member, which is the column: x first. MoCo
+// v3's code calls its first half out_w, but its grid's first member runs down the rows: y first.
 // Positions have two axes, y then x, as everywhere in this library; grid_positions() makes them.
 
 namespace bearing {
@@ -26,7 +28,7 @@ struct Sinusoidal2d {
   static Sinusoidal2d detr(Index dim, double temperature = 10'000) {
     return {dim, temperature, FirstHalf::y, SinusoidalLayout::interleaved};
   }
-  /// The layout of MAE and MoCo v3: x first, sines then cosines.
+  /// The layout of MAE: x first, sines then cosines. MoCo v3's has y first: give that by hand.
   static Sinusoidal2d mae(Index dim) { return {dim, 10'000, FirstHalf::x, SinusoidalLayout::concatenated}; }
 };
 

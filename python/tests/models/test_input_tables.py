@@ -146,6 +146,32 @@ def test_parts_that_are_alike_have_their_own_tables(tmp_path: Path, name: str) -
         np.testing.assert_array_equal(np.asarray(found.parameters["table"]), own.reshape(-1, own.shape[-1]))
 
 
+def halves_of_a_grid(side: int, dim: int, first: str) -> np.ndarray:
+    spec = bearing.Sinusoidal2d(dim=dim, first=first, layout="concatenated")
+    return bearing.inputs(bearing.Sinusoidal2dInputs(spec), bearing.grid_positions(side, side))[0]
+
+
+def test_maes_fresh_table_has_x_first() -> None:
+    config = config_of(
+        "vit_mae", image_size=32, patch_size=8, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    embeddings = holder_of(config, "ViTMAEEmbeddings")(config)
+    embeddings.initialize_weights()
+    own = embeddings.position_embeddings[0, 1:].detach().numpy()
+    np.testing.assert_allclose(halves_of_a_grid(4, 16, "x"), own, atol=1e-6)
+    assert bearing.Sinusoidal2d.mae(16).first == "x"
+    assert abs(halves_of_a_grid(4, 16, "y") - own).max() > 0.5
+
+
+def test_mocos_table_has_y_first() -> None:
+    # vits.py of MoCo v3, build_2d_sincos_position_embedding
+    grid_w, grid_h = torch.meshgrid(torch.arange(3.0), torch.arange(3.0), indexing="ij")
+    omega = 1 / 10_000 ** (torch.arange(2) / 2)
+    out_w, out_h = (torch.einsum("m,d->md", grid.flatten(), omega) for grid in (grid_w, grid_h))
+    own = torch.cat([torch.sin(out_w), torch.cos(out_w), torch.sin(out_h), torch.cos(out_h)], 1).numpy()
+    np.testing.assert_allclose(halves_of_a_grid(3, 8, "y"), own, atol=1e-6)
+
+
 def every_type() -> None:
     """The first class of each type that can be made and has tables whose number is right."""
     for model_type in sys.argv[1:] or CONFIG_MAPPING_NAMES:

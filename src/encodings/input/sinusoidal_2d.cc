@@ -92,7 +92,7 @@ void describe_sinusoidal_2d(Describer& to) {
       .member("layout", &Sinusoidal2d::layout, "The layout of each half.")
       .maker("detr", &Sinusoidal2d::detr, {"dim", {"temperature", 10'000.0}},
              "The layout of DETR and its successors: y first, interleaved.")
-      .maker("mae", &Sinusoidal2d::mae, {"dim"}, "The layout of MAE and MoCo v3: x first, sines then cosines.");
+      .maker("mae", &Sinusoidal2d::mae, {"dim"}, "The layout of MAE: x first, sines then cosines. MoCo v3's has y first.");
   to.encoding<Sinusoidal2d>(
         "Sinusoidal2dInputs",
         "Sinusoids of two coordinates; positions [2, batch, time], y then x, as grid_positions() makes\n"

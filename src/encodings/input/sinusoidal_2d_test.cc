@@ -60,6 +60,18 @@ TEST(Sinusoidal2d, MaeHasXFirstAndHalvesOfSines) {
   for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(rows[patch * 8 + d], wanted[d], 0x1p-50) << d;
 }
 
+// MoCo v3's code, by hand: meshgrid(arange(w), arange(h)) indexed "ij", so its `grid_w` runs down the rows of the image.
+TEST(Sinusoidal2d, MocoHasYFirstAndHalvesOfSines) {
+  const Sinusoidal2d moco{.dim = 8, .first = FirstHalf::y, .layout = SinusoidalLayout::concatenated};
+  const std::vector<double> rows = rows_at(moco, grid_positions({.height = 3, .width = 3}));
+  for (std::size_t patch = 0; patch < 9; ++patch) {
+    const double grid_w = static_cast<double>(patch / 3), grid_h = static_cast<double>(patch % 3);
+    const double wanted[] = {std::sin(grid_w), std::sin(grid_w / 100), std::cos(grid_w), std::cos(grid_w / 100),
+                             std::sin(grid_h), std::sin(grid_h / 100), std::cos(grid_h), std::cos(grid_h / 100)};
+    for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(rows[patch * 8 + d], wanted[d], 0x1p-50) << patch << ' ' << d;
+  }
+}
+
 TEST(Sinusoidal2d, GridPositionsRunAlongRows) {
   EXPECT_EQ(grid_positions({.height = 2, .width = 3}), (std::vector<double>{0, 0, 0, 1, 1, 1, 0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(grid_positions({.height = 1, .width = 2, .first = 0.5}), (std::vector<double>{0.5, 0.5, 0.5, 1.5}));
