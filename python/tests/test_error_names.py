@@ -112,7 +112,7 @@ def calls() -> Iterator[Call]:
     yield Call("resize", {"table": rows(4, DIM), "rows": 6, "how": "linear", "prefix": 1})
     yield Call("resize_grid", {"table": rows(7, DIM), "from_grid": (2, 3), "to_grid": (3, 3), "how": "cubic",
                                "prefix": 1})  # fmt: skip
-    yield Call("grid_positions", {"height": 2, "width": 3, "first": 0.0, "span": 1.0})
+    yield Call("grid_positions", {"height": 2, "width": 3, "first": 0.0, "span": 1.0, "eps": 1e-6})
     yield Call("cape_positions", {"spec": b.Cape(dim=DIM), "positions": at, "time": TIME, "batch": 1, "training": 7})
     yield Call("cape_positions", {"spec": b.Cape2d(dim=DIM), "height": 2, "width": 2, "batch": 1, "training": 7})
     yield Call("sinusoidal_columns", {"spec": sinusoids.spec})

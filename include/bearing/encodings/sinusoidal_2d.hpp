@@ -36,13 +36,12 @@ struct Sinusoidal2d {
 struct PatchGrid {
   Index height = 0, width = 0;
   double first = 0;  ///< the first row's and column's position: 0 in MAE, 1 in DETR, ½ in Deformable DETR
-  /// Not 0: coordinates are divided by height and width (plus 1e-6, as in DETR's code) and multiplied by this. DETR
-  /// normalises to 2π.
-  double span = 0;
+  double span = 0;   ///< not 0: coordinates are divided by height + eps and width + eps and multiplied by this
+  double eps = 0;    ///< at least 0. DETR normalises with span 2π and eps 1e-6; DINOv3's centres have none
 };
 
 /// Positions of a grid's patches: [2][height·width], y then x. Throws RangeError for extents below 0, a grid of more
-/// than 2^31 patches, or numbers that are not finite.
+/// than 2^31 patches, numbers that are not finite, or an eps below 0.
 BEARING_EXPORT std::vector<double> grid_positions(const PatchGrid& grid);
 
 /// The encoding; accuracy as SinusoidalInputs. Has no parameters.

@@ -12,7 +12,7 @@ namespace bearing {
 using text::concat;
 
 std::vector<double> grid_positions(const PatchGrid& grid) {
-  const auto [height, width, first, span] = grid;
+  const auto [height, width, first, span, eps] = grid;
   if (!countable_grid(height, width)) {
     throw RangeError(concat("[grid_positions] height, width: must be at least 0 and make at most 2^31 patches, got ",
                             height, ", ", width));
@@ -20,9 +20,12 @@ std::vector<double> grid_positions(const PatchGrid& grid) {
   if (!std::isfinite(first) || !std::isfinite(span)) {
     throw RangeError(concat("[grid_positions] first, span: must be finite, got ", first, ", ", span));
   }
-  const auto place = [&, first = first, span = span](Index i, Index extent) {
+  if (!std::isfinite(eps) || eps < 0) {
+    throw RangeError(concat("[grid_positions] eps: must be finite and at least 0, got ", eps));
+  }
+  const auto place = [&, first = first, span = span, eps = eps](Index i, Index extent) {
     const double p = first + static_cast<double>(i);
-    return span == 0 ? p : p / (static_cast<double>(extent) + 1e-6) * span;
+    return span == 0 ? p : p / (static_cast<double>(extent) + eps) * span;
   };
   std::vector<double> at(static_cast<std::size_t>(2 * height * width));
   for (Index y = 0; y < height; ++y) {
@@ -92,7 +95,8 @@ void describe_sinusoidal_2d(Describer& to) {
       .member("layout", &Sinusoidal2d::layout, "The layout of each half.")
       .maker("detr", &Sinusoidal2d::detr, {"dim", {"temperature", 10'000.0}},
              "The layout of DETR and its successors: y first, interleaved.")
-      .maker("mae", &Sinusoidal2d::mae, {"dim"}, "The layout of MAE: x first, sines then cosines. MoCo v3's has y first.");
+      .maker("mae", &Sinusoidal2d::mae, {"dim"},
+             "The layout of MAE: x first, sines then cosines. MoCo v3's has y first.");
   to.encoding<Sinusoidal2d>(
         "Sinusoidal2dInputs",
         "Sinusoids of two coordinates; positions [2, batch, time], y then x, as grid_positions() makes\n"
@@ -103,15 +107,17 @@ void describe_sinusoidal_2d(Describer& to) {
               [](const ExampleSize& size) { return Sinusoidal2d::detr(size.dim); });
   to.function(
       "grid_positions",
-      [](Index height, Index width, double first, double span) {
-        std::vector<double> positions = grid_positions({height, width, first, span});  // refuses a grid that cannot be
+      [](Index height, Index width, double first, double span, double eps) {
+        std::vector<double> positions =
+            grid_positions({height, width, first, span, eps});  // refuses a grid that cannot be
         return Tensor{{2, 1, height * width}, std::move(positions)};
       },
-      {"height", "width", {"first", 0.0}, {"span", 0.0}},
+      {"height", "width", {"first", 0.0}, {"span", 0.0}, {"eps", 0.0}},
       "Returns the positions of a grid's patches, row by row: float64 [2, 1, height width], y then x.\n\n"
       "first is the coordinate of the first row and column: 0 in MAE, 1 in DETR, 0.5 in Deformable DETR. With a span, "
       "coordinates\n"
-      "are divided by height and width and multiplied by it: 2 pi in DETR.");
+      "are divided by height + eps and width + eps and multiplied by it. DETR has first 1, span 2 pi, eps 1e-6; the\n"
+      "centres of patches from -1 to 1, as in DINOv3, are grid_positions(height, width, first=0.5, span=2) - 1.");
 }
 
 }  // namespace bearing

@@ -42,7 +42,7 @@ TEST(Sinusoidal2d, AgreesWithItsReference) {
 // half comes first; columns 2i and 2i + 1 are sin and cos of position / 10000^(2i/(dim/2)).
 TEST(Sinusoidal2d, DetrHasYFirstAndInterleaved) {
   const double turn = 6.283185307179586;
-  const std::vector<double> at = grid_positions({.height = 2, .width = 3, .first = 1, .span = turn});
+  const std::vector<double> at = grid_positions({.height = 2, .width = 3, .first = 1, .span = turn, .eps = 1e-6});
   const std::vector<double> rows = rows_at(Sinusoidal2d::detr(8), at);
   const std::size_t patch = 1 * 3 + 0;  // second row, first column
   const double y = 2 / (2 + 1e-6) * turn, x = 1 / (3 + 1e-6) * turn;
@@ -60,7 +60,8 @@ TEST(Sinusoidal2d, MaeHasXFirstAndHalvesOfSines) {
   for (std::size_t d = 0; d < 8; ++d) EXPECT_NEAR(rows[patch * 8 + d], wanted[d], 0x1p-50) << d;
 }
 
-// MoCo v3's code, by hand: meshgrid(arange(w), arange(h)) indexed "ij", so its `grid_w` runs down the rows of the image.
+// MoCo v3's code, by hand: meshgrid(arange(w), arange(h)) indexed "ij", so its `grid_w` runs down the rows of the
+// image.
 TEST(Sinusoidal2d, MocoHasYFirstAndHalvesOfSines) {
   const Sinusoidal2d moco{.dim = 8, .first = FirstHalf::y, .layout = SinusoidalLayout::concatenated};
   const std::vector<double> rows = rows_at(moco, grid_positions({.height = 3, .width = 3}));
@@ -76,6 +77,14 @@ TEST(Sinusoidal2d, GridPositionsRunAlongRows) {
   EXPECT_EQ(grid_positions({.height = 2, .width = 3}), (std::vector<double>{0, 0, 0, 1, 1, 1, 0, 1, 2, 0, 1, 2}));
   EXPECT_EQ(grid_positions({.height = 1, .width = 2, .first = 0.5}), (std::vector<double>{0.5, 0.5, 0.5, 1.5}));
   EXPECT_TRUE(grid_positions({.height = 0, .width = 5}).empty());
+}
+
+// With a power of two as the extent each division is exact.
+TEST(Sinusoidal2d, GridPositionsWithASpanAreExactWithoutEps) {
+  const std::vector<double> at = grid_positions({.height = 2, .width = 4, .first = 0.5, .span = 2});
+  EXPECT_EQ(at, (std::vector<double>{0.5, 0.5, 0.5, 0.5, 1.5, 1.5, 1.5, 1.5, 0.25, 0.75, 1.25, 1.75, 0.25, 0.75, 1.25,
+                                     1.75}));
+  EXPECT_EQ(grid_positions({.height = 1, .width = 1, .first = 1, .span = 3, .eps = 0.5}), (std::vector<double>{2, 2}));
 }
 
 TEST(Sinusoidal2d, WrongCallsSayWhatMustHold) {
@@ -94,6 +103,8 @@ TEST(Sinusoidal2d, WrongCallsSayWhatMustHold) {
       "[grid_positions] height, width: must be at least 0 and make at most 2^31 patches, got -1, 2");
   expect_error<RangeError>([] { grid_positions({.height = 1, .width = 2, .first = NAN}); },
                            "[grid_positions] first, span: must be finite, got nan, 0");
+  expect_error<RangeError>([] { grid_positions({.height = 1, .width = 2, .span = 1, .eps = -1e-6}); },
+                           "[grid_positions] eps: must be finite and at least 0, got -1e-06");
   const Sinusoidal2dInputs<float> encoding(Sinusoidal2d::detr(8));
   std::vector<float> x(16, 7.0f);
   expect_error<ShapeError>([&] { fill<float>(encoding, {}, dense(x.data(), 2, 8)); },
