@@ -1,6 +1,7 @@
 """Encodings of the input: rows, sums, tables of other lengths."""
 
 import bearing
+import bearing.torch as bt
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -240,6 +241,113 @@ def test_a_grids_table_is_resized_as_pytorch_does(rng):
         bearing.resize_grid(table, (3, 3), (5, 6), how="cubic", prefix=2)
     with pytest.raises(ValueError, match="how: must be one of 'linear', 'cubic', got 'area'"):
         bearing.resize(table, 3, how="area")
+
+
+WAYS = [{}, {"align_corners": True}, {"antialias": True}]
+
+
+def interpolated(table: torch.Tensor, before, after, how: str, way: dict[str, bool]) -> torch.Tensor:
+    grid = table.reshape(1, *before, table.shape[-1]).permute(0, 3, 1, 2)
+    mode = {"linear": "bilinear", "cubic": "bicubic"}[how]
+    larger = torch.nn.functional.interpolate(grid, size=after, mode=mode, **({"align_corners": False} | way))
+    return larger.permute(0, 2, 3, 1).reshape(-1, table.shape[-1])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("how", ["linear", "cubic"])
+def test_a_grid_is_resized_in_each_way_of_pytorch(rng, how, way):
+    for before, after in [((7, 7), (5, 9)), ((3, 4), (8, 1)), ((16, 16), (40, 3)), ((1, 5), (3, 2)), ((4, 4), (4, 4))]:
+        rows = before[0] * before[1]
+        table = rng.standard_normal((1 + rows + 2, 3))
+        wanted = interpolated(torch.from_numpy(table[1:-2]), before, after, how, way).numpy()
+        got = bearing.resize_grid(table, before, after, how=how, prefix=1, suffix=2, **way)
+        np.testing.assert_array_equal(got[[0, -2, -1]], table[[0, -2, -1]])
+        np.testing.assert_allclose(got[1:-2], wanted, atol=1e-12)
+        if before[1] == 1 or after[1] == before[1]:
+            continue
+        line = bearing.resize(table[1 : 1 + before[1]], after[1], how=how, **way)
+        one = interpolated(torch.from_numpy(table[1 : 1 + before[1]]), (1, before[1]), (1, after[1]), how, way)
+        np.testing.assert_allclose(line, one.numpy(), atol=1e-12)
+
+
+def test_a_table_keeps_its_gradient_in_pytorch(rng):
+    for how, way in [("linear", {}), ("cubic", {"antialias": True}), ("linear", {"align_corners": True})]:
+        table = torch.from_numpy(rng.standard_normal((1 + 12 + 3, 2))).requires_grad_()
+        got = bt.resize_grid(table, (3, 4), (5, 2), how=how, prefix=1, suffix=3, **way)
+        plain = bearing.resize_grid(table.detach(), (3, 4), (5, 2), how=how, prefix=1, suffix=3, **way)
+        torch.testing.assert_close(got.detach(), plain, atol=1e-13, rtol=0)
+        weights = torch.from_numpy(rng.standard_normal(got.shape))
+        (d_table,) = torch.autograd.grad((got * weights).sum(), table)
+        own = torch.cat([table[:1], interpolated(table[1:13], (3, 4), (5, 2), how, way), table[13:]])
+        (d_own,) = torch.autograd.grad((own * weights).sum(), table)
+        torch.testing.assert_close(d_table, d_own, atol=1e-12, rtol=0)
+        longer = bt.resize(table, 9, how=how, prefix=1, suffix=3, **way)
+        kept = bearing.resize(table.detach(), 9, how=how, prefix=1, suffix=3, **way)
+        torch.testing.assert_close(longer.detach(), kept, atol=1e-13, rtol=0)
+    half = torch.randn(12, 2).to(torch.float16)
+    wanted = bearing.resize_grid(half.double(), (3, 4), (5, 2), how="cubic").to(torch.float16)
+    assert torch.equal(bt.resize_grid(half, (3, 4), (5, 2), how="cubic"), wanted)
+
+
+def test_a_table_that_cannot_be_resized_is_refused():
+    table = torch.zeros(12, 2)
+    for module in (bearing, bt):
+        with pytest.raises(
+            bearing.ShapeError, match=r"^\[resize_grid\] align_corners, antialias: at most one may be True"
+        ):
+            module.resize_grid(table, (3, 4), (5, 2), how="cubic", align_corners=True, antialias=True)
+        with pytest.raises(
+            bearing.ShapeError, match=r"^\[resize_grid\] table: must be \[prefix \+ patches of from_grid \+"
+        ):
+            module.resize_grid(table, (3, 4), (5, 2), how="cubic", suffix=1)
+        with pytest.raises(
+            bearing.ShapeError, match=r"^\[resize\] rows: must be at least prefix \+ suffix = 3, got 2$"
+        ):
+            module.resize(table, 2, how="linear", prefix=1, suffix=2)
+        with pytest.raises(ValueError, match="how: must be one of 'linear', 'cubic', got 'area'"):
+            module.resize(table, 3, how="area")
+    with pytest.raises(TypeError, match=r"^\[resize\] table: must be a PyTorch tensor, got list$"):
+        bt.resize([[1.0]], 3, how="linear")
+    with pytest.raises(bearing.ShapeError, match=r"^\[resize_grid\] table: must have 2 axes of floating-point numbers"):
+        bt.resize_grid(table.int(), (3, 4), (5, 2), how="linear")
+
+
+def test_a_grids_span_is_exact_or_detrs():
+    at = bearing.grid_positions(3, 7, first=0.5, span=2) - 1
+    np.testing.assert_array_equal(at[0, 0, ::7], (np.arange(3) + 0.5) / 3 * 2 - 1)
+    np.testing.assert_array_equal(at[1, 0, :7], (np.arange(7) + 0.5) / 7 * 2 - 1)
+    detr = bearing.grid_positions(3, 7, first=1, span=2 * np.pi, eps=1e-6)
+    np.testing.assert_array_equal(detr[0, 0, ::7], np.arange(1, 4) / (3 + 1e-6) * (2 * np.pi))
+    with pytest.raises(bearing.RangeError, match=r"^\[grid_positions\] eps: must be finite and at least 0, got -1$"):
+        bearing.grid_positions(3, 7, span=1, eps=-1)
+
+
+def test_a_window_that_cannot_be_is_refused():
+    assert bt.window_positions(0, 3).shape == (2, 1, 0)
+    with pytest.raises(
+        bearing.RangeError, match=r"^\[window_positions\] height, width: must be at least 0, got -1, 3$"
+    ):
+        bt.window_positions(-1, 3)
+
+
+def test_patches_have_a_position_on_each_axis(rng):
+    """One number for both axes would put the patches of an image on its diagonal."""
+    x = rng.standard_normal((1, 2, 6, 16))
+    for rows in (
+        bearing.RopeMixedRows(bearing.RopeMixed(head_dim=16, axes=2, pairing="half"), rng.standard_normal((2, 2, 8))),
+        bearing.LieRopeRows(bearing.LieRope(head_dim=16, axes=2, block=8), rng.standard_normal((2, 2, 2, 28))),
+        bearing.CirculantStringRows(bearing.CirculantString(head_dim=16, axes=2), rng.standard_normal((2, 2, 16))),
+        bearing.ElementwiseRows(bearing.ElementwiseRope.vjepa2(16)),
+    ):
+        axes = 3 if isinstance(rows, bearing.ElementwiseRows) else 2
+        for at in (None, 3, np.arange(6), np.arange(6)[None]):
+            with pytest.raises(
+                bearing.ShapeError, match=rf"^\[turn\] positions: must have {axes} axes, as \w+ has, got 1$"
+            ):
+                bearing.turn(rows, x, at, side="query")
+            with pytest.raises(bearing.ShapeError, match=rf"^\[attention\] positions: must have {axes} axes"):
+                bearing.attention(x, x, x, rows, mask="none", q_positions=at, k_positions=at)
+        assert bearing.turn(rows, x, np.zeros((axes, 1, 6)), side="query").shape == x.shape
 
 
 def test_a_table_whose_size_does_not_fit_64_bits_is_refused():

@@ -547,9 +547,13 @@ def test_modules_are_copied_pickled_and_called_with_others_parameters(case):
 def test_every_function_is_among_the_calls():
     functions = {n for n in bt.__all__ if callable(getattr(bt, n)) and not isinstance(getattr(bt, n), type)}
     # Some have tests of their own (those of caches and norm_rotate in gpu/); the others make positions, shards, forms and
-    # plans, without arithmetic.
+    # plans, without arithmetic, or a table for another grid, once (test_inputs.py).
     own = {"ring_attention", "rebase", "shift", "rotate_to_cache", "norm_rotate"}
-    others = own | {"shard", "shard_positions", "window_positions", "encoding_of", "plan", "ScoreMod"}
+    others = (
+        own
+        | {"shard", "shard_positions", "window_positions", "encoding_of", "plan", "ScoreMod"}
+        | {"resize", "resize_grid"}
+    )
     assert functions - others == {name.split(",")[0] for name in CALLS if name in functions or "," in name}
 
 

@@ -48,19 +48,32 @@ class BEARING_EXPORT LearnedInputs {
   Param<A, 2> table_;
 };
 
-/// How numbers between rows are found when a table is resized. Samples lie at the rows' centres: row i of n lies at
-/// (i + ½)/n of the whole (align_corners=False). Beyond an edge the row at the edge is repeated.
+/// How numbers between rows are found when a table is resized. Beyond an edge the row at the edge is repeated.
 enum class Interpolation {
   linear,  ///< between the two neighbours
-  cubic,   ///< four neighbours, a = −0.75 (Keys 1981 with PyTorch's a): what ViT, DeiT, DINO and BEiT code uses
+  cubic,   ///< four neighbours, a = −0.75 (Keys 1981 with PyTorch's a): what the code of ViT, DeiT and BEiT uses
+};
+
+/// Where samples lie, and what they see.
+enum class Sampling {
+  centres,    ///< row i of n lies at (i + ½)/n of the whole: PyTorch's align_corners=False
+  corners,    ///< row i of n lies at i/(n − 1), the first and last rows stay: align_corners=True (Qwen3-VL)
+  antialias,  ///< centres; a sample sees as many more rows as the table shrinks, cubic with a = −0.5, and nothing
+              ///< beyond an edge: PyTorch's antialias=True (SigLIP 2, DINOv2 with registers in transformers, timm)
+};
+
+struct ResizeOptions {
+  Sampling sampling = Sampling::centres;
+  Index suffix = 0;  ///< so many last rows are copied: 3 of BEiT's relative table
 };
 
 /// Writes a table of another length: from [rows, dim], to [new_rows, dim], which must not overlap. The first `prefix`
-/// rows (offset, padding, class token) are copied; the others are resampled from rows − prefix to new_rows − prefix.
-/// Sums are taken in double and rounded once; there is no antialiasing. T: float, double. Throws ShapeError for shapes
-/// that do not fit; nothing is written then.
+/// rows (offset, padding, class token) and the last `suffix` are copied; those between are resampled to what is left
+/// of new_rows. Sums are taken in double and rounded once. T: float, double. Throws ShapeError for shapes that do not
+/// fit; nothing is written then.
 template <class T>
-BEARING_EXPORT void resize(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from, View<T, 2> to);
+BEARING_EXPORT void resize(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from, View<T, 2> to,
+                           const ResizeOptions& options = {});
 
 /// The extents of a grid of patches.
 struct GridSize {
@@ -68,11 +81,12 @@ struct GridSize {
   bool operator==(const GridSize&) const = default;
 };
 
-/// The same along height and width, for a table of a grid's patches, row by row, after `prefix` rows of class and other
-/// tokens: from [prefix + from_grid's patches, dim], to [prefix + to_grid's patches, dim]. The ratio is from/to in each
-/// direction, as with PyTorch's `size=`; code that passes `scale_factor=` (DINO) samples at slightly other places.
+/// The same along height and width, for a table of a grid's patches, row by row, between the prefix and the suffix:
+/// from [prefix + from_grid's patches + suffix, dim], to [prefix + to_grid's patches + suffix, dim]. The ratio is
+/// from/to in each direction, as with PyTorch's `size=`; code that passes `scale_factor=` (DINO's own) samples at
+/// slightly other places.
 template <class T>
 BEARING_EXPORT void resize_grid(Interpolation how, Index prefix, std::type_identity_t<View<const T, 2>> from,
-                                GridSize from_grid, View<T, 2> to, GridSize to_grid);
+                                GridSize from_grid, View<T, 2> to, GridSize to_grid, const ResizeOptions& options = {});
 
 }  // namespace bearing

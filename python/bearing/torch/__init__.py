@@ -32,6 +32,7 @@ from .linear_attention import linear_attention
 from .merge import merge
 from .modules import *
 from .norm import norm_rotate
+from .resize import resize, resize_grid
 from .ring import ring_attention
 from .rows import Rope, Xpos
 from .scores import add_scores, add_values
@@ -61,6 +62,8 @@ __all__ = [
     "plan",
     "ring_attention",
     "rebase",
+    "resize",
+    "resize_grid",
     "rotate",
     "rotate_",
     "rotate_to_cache",

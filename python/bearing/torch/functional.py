@@ -407,5 +407,10 @@ RopeLike = Union["_core.Rope", "_core.RopeTable", HasTable, str]
 
 
 def window_positions(height: int, width: int) -> Tensor:
-    """Makes the positions of a window's tokens, row by row: [2, 1, height * width], y then x."""
+    """Makes the positions of a window's tokens, row by row: [2, 1, height * width], y then x.
+
+    Raises RangeError for extents below 0.
+    """
+    if height < 0 or width < 0:
+        raise _core.RangeError(f"[window_positions] height, width: must be at least 0, got {height}, {width}")
     return torch.cartesian_prod(torch.arange(height), torch.arange(width)).T.contiguous().unsqueeze(1)

@@ -199,6 +199,53 @@ TEST(LearnedResize, AGridIsResizedAlongEitherSide) {
   }
 }
 
+// interpolate(mode='bilinear' | 'bicubic', align_corners=True) and (…, antialias=True) of a 4 × 3 grid, to 2 × 4.
+TEST(LearnedResize, CornersAndAntialiasAreAsPyTorchDoesThem) {
+  const std::vector<double> grid{0.25,      2.25, 6.25,      1.125,  2.125,  4.125,
+                                 49.0 / 12, 4.75, 73.0 / 12, 9.0625, 9.5625, 10.5625};
+  const auto resized = [&](Interpolation how, Sampling sampling) {
+    std::vector<double> got(8);
+    resize_grid(how, 0, dense(grid.data(), 12, 1), {4, 3}, dense(got.data(), 8, 1), {2, 4}, {.sampling = sampling});
+    return got;
+  };
+  const auto expect = [](const std::vector<double>& got, const std::vector<double>& wanted) {
+    for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(got[i], wanted[i], 6e-13) << i;  // twelve digits are written
+  };
+  expect(resized(Interpolation::linear, Sampling::corners),
+         {0.25, 1.583333333333, 3.583333333333, 6.25, 9.0625, 9.395833333333, 9.895833333333, 10.5625});
+  expect(resized(Interpolation::cubic, Sampling::corners),
+         {0.25, 1.175925925926, 3.731481481481, 6.25, 9.0625, 9.293981481481, 9.93287037037, 10.5625});
+  expect(resized(Interpolation::linear, Sampling::antialias),
+         {1.172619047619, 2.035714285714, 3.589285714286, 5.315476190476, 5.794642857143, 6.196428571429,
+          6.919642857143, 7.723214285714});
+  expect(resized(Interpolation::cubic, Sampling::antialias),
+         {0.707887473788, 1.482139647388, 3.394094900231, 5.245123812754, 6.124888213889, 6.437631185784,
+          7.209925521264, 7.957609935858});
+  double one = 0;  // one sample lies at the first row, as in PyTorch
+  resize(Interpolation::linear, 0, dense<const double>(grid.data(), 12, 1), dense(&one, 1, 1),
+         {.sampling = Sampling::corners});
+  EXPECT_EQ(one, 0.25);
+}
+
+TEST(LearnedResize, TheSuffixIsCopied) {
+  const std::vector<double> table{9, 0, 1, 2, 3, 7, 8};
+  std::vector<double> got(5);
+  const View<const double, 2> from = dense(table.data(), 7, 1);
+  resize(Interpolation::linear, 1, from, dense(got.data(), 5, 1), {.suffix = 2});
+  EXPECT_EQ(got, (std::vector<double>{9, 0.5, 2.5, 7, 8}));
+  resize_grid(Interpolation::linear, 1, from, {4, 1}, dense(got.data(), 5, 1), {2, 1}, {.suffix = 2});
+  EXPECT_EQ(got, (std::vector<double>{9, 0.5, 2.5, 7, 8}));
+  expect_error<ShapeError>([&] { resize(Interpolation::linear, 1, from, dense(got.data(), 5, 1), {.suffix = -1}); },
+                           "[resize] suffix: must be from 0 to 2^31, got -1");
+  expect_error<ShapeError>([&] { resize(Interpolation::linear, 1, from, dense(got.data(), 5, 1), {.suffix = 6}); },
+                           "[resize] from, to: must have rows to sample after the prefix of 1 and before the suffix of "
+                           "6, got [7, 1], [5, 1]");
+  expect_error<ShapeError>(
+      [&] { resize(Interpolation::linear, 1, from, dense(got.data(), 5, 1), {.sampling = static_cast<Sampling>(4)}); },
+      "[resize] options.sampling: must be centres, corners or antialias, got 4");
+  EXPECT_EQ(got[1], 0.5);
+}
+
 TEST(LearnedResize, WrongCallsSayWhatMustHold) {
   std::vector<float> from(12), to(12, 7.0f);
   const auto try_resize = [&](Interpolation how, Index prefix, Index from_rows, Index to_dim) {
