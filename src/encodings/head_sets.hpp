@@ -42,6 +42,13 @@ inline void check_axes(const char* encoding, Index axes) {
   }
 }
 
+/// Throws ShapeError for positions of one axis where an encoding has several: one number on all of them would put the
+/// patches of an image on its diagonal.
+inline void check_every_axis(const char* function, const char* name, const Positions& at, Index axes) {
+  if (axes == 1 || at.axes() != 1) return;
+  throw ShapeError(text::concat("[", function, "] positions: must have ", axes, " axes, as ", name, " has, got 1"));
+}
+
 /// Throws ShapeError unless rows of this dimension, heads and axes are what an encoding has.
 inline void check_rows(const char* function, const char* name, const Problem& problem, Index head_dim, Index axes,
                        Index sets, Index group) {
@@ -53,6 +60,7 @@ inline void check_rows(const char* function, const char* name, const Problem& pr
     throw ShapeError(text::concat("[", function, "] ", name, ": must have a set of parameters for each of ",
                                   problem.heads, " heads, got ", sets, " sets for ", group, " heads each"));
   }
+  check_every_axis(function, name, *problem.q_positions, axes);
   problem.q_positions->check(function, "positions", axes, problem.batch, problem.q_len);
 }
 

@@ -59,7 +59,8 @@ class BEARING_EXPORT ElementwiseRows {
   /// Throws as member_frequencies().
   explicit ElementwiseRows(const ElementwiseRope& spec);
 
-  /// Throws ShapeError for another head_dim and for positions of too few axes.
+  /// Throws ShapeError for another head_dim, for positions of too few axes, and for one number on all of several axes
+  /// whose frequencies do not run on over the head (V-JEPA 2): only a token of text stands so (HunyuanVL).
   void check(const char* function, const Problem& problem) const;
   Index turn_scratch(Index dim) const;
   void turn(const RowTile& tile, const A* x, A* y) const;
@@ -69,6 +70,7 @@ class BEARING_EXPORT ElementwiseRows {
   explicit ElementwiseRows(const MemberFrequencies& of);
 
   RopeTable<A> first_, second_;
+  bool stands_as_text_ = true;
 };
 
 }  // namespace bearing

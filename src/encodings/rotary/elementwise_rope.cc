@@ -128,7 +128,9 @@ void few_by_few(const RowTile& tile, const Body& body) {
 }  // namespace
 
 template <class A>
-ElementwiseRows<A>::ElementwiseRows(const ElementwiseRope& spec) : ElementwiseRows(member_frequencies(spec)) {}
+ElementwiseRows<A>::ElementwiseRows(const ElementwiseRope& spec) : ElementwiseRows(member_frequencies(spec)) {
+  stands_as_text_ = spec.rope.axes.frequencies == RopeAxes::Frequencies::shared;
+}
 
 template <class A>
 ElementwiseRows<A>::ElementwiseRows(const MemberFrequencies& of)
@@ -141,6 +143,9 @@ void ElementwiseRows<A>::check(const char* function, const Problem& problem) con
   if (problem.dim != head_dim) {
     throw ShapeError(concat("[", function, "] ElementwiseRope.head_dim: must be the last extent of the rows, ",
                             problem.dim, ", got ", head_dim));
+  }
+  if (!stands_as_text_) {
+    check_every_axis(function, "ElementwiseRope", *problem.q_positions, first_.frequencies().axes);
   }
   RotaryRows<A>(first_).check(function, problem);
   RotaryRows<A>(second_).check(function, problem);
@@ -244,11 +249,12 @@ inspect::Specimen elementwise_example(const ExampleSize& size, const Elementwise
   specimen.turn_rows = [rows = std::make_shared<const ElementwiseRows<double>>(spec), spec, axes,
                         width = specimen.width](Side side, const Positions& at, View<const double, 4> x,
                                                 View<double, 4> y, const Executor& on) {
-    if (at.axes() == 1) return bearing::turn<double>(*rows, side, at, x, y, on);
     const Index time = x.shape[2];
     std::vector<double> places(static_cast<std::size_t>(axes * time));
     for (Index t = 0; t < time; ++t) {
-      const std::vector<double> patch = patch_on_axes(spec, axes, width, at.real(0, 0, t), at.real(1, 0, t));
+      const std::vector<double> patch = at.axes() == 1
+                                            ? std::vector<double>(static_cast<std::size_t>(axes), at.real(0, 0, t))
+                                            : patch_on_axes(spec, axes, width, at.real(0, 0, t), at.real(1, 0, t));
       for (std::size_t a = 0; a < patch.size(); ++a)
         places[a * static_cast<std::size_t>(time) + static_cast<std::size_t>(t)] = patch[a];
     }

@@ -163,5 +163,23 @@ TEST(ElementwiseRope, WrongCallsSayWhatMustHold) {
   EXPECT_EQ(x, std::vector<double>(12, 7.0));
 }
 
+// Text stands at one position on all axes where frequencies run on over the head; patches of V-JEPA 2 do not.
+TEST(ElementwiseRope, OnlyTextHasOnePositionForAllAxes) {
+  std::vector<double> x(2 * 8, 1.0), y(2 * 8, 7.0);
+  const auto turned = [&](const ElementwiseRope& spec, const Positions& at) {
+    turn<double>(ElementwiseRows<double>(spec), Side::query, at, bhtd<const double>(x.data(), 1, 1, 2, 8),
+                 bhtd(y.data(), 1, 1, 2, 8));
+  };
+  expect_error<ShapeError>([&] { turned(ElementwiseRope::vjepa2(8), {}); },
+                           "[turn] positions: must have 3 axes, as ElementwiseRope has, got 1");
+  EXPECT_EQ(y, std::vector<double>(16, 7.0));
+  ElementwiseRope text{.rope = {.head_dim = 8, .base = 100, .pairing = Pairing::half},
+                       .joined = Pairing::half,
+                       .sections = {4, 4}};
+  EXPECT_NO_THROW(turned(text, {}));
+  const std::vector<double> patches(6, 1.0);
+  EXPECT_NO_THROW(turned(ElementwiseRope::vjepa2(8), Positions(dense(patches.data(), 3, 1, 2))));
+}
+
 }  // namespace
 }  // namespace bearing

@@ -104,6 +104,15 @@ TEST(RopeMixed, WrongCallsSayWhatMustHold) {
       "each");
   expect_error<ShapeError>([&] { call(3, 2); },
                            "[turn] RopeMixed.head_dim: must be the last extent of the rows, 2, got 8");
+  std::vector<double> three(24, 7.0);
+  const auto forgets = [&](const Positions& at) {
+    turn<double>(rows, Side::key, at, bhtd<const double>(three.data(), 1, 3, 1, 8), bhtd(three.data(), 1, 3, 1, 8));
+  };
+  const std::vector<double> one{5};
+  for (const Positions& at : {Positions{}, Positions(3), Positions(dense(one.data(), 1))}) {
+    expect_error<ShapeError>([&] { forgets(at); }, "[turn] positions: must have 2 axes, as RopeMixed has, got 1");
+  }
+  EXPECT_EQ(three, std::vector<double>(24, 7.0));
   EXPECT_EQ(x, std::vector<double>(8, 7.0));
   expect_error<ShapeError>([] { rope_mixed_frequencies({.head_dim = 6, .pairing = Pairing::half}, 1, 0); },
                            "[rope_mixed_frequencies] mixed: must have two axes and a head_dim that is a multiple of 4, "
