@@ -47,6 +47,19 @@ Record spec_of(const Record& record) {
   return record;
 }
 
+/// The head_dim of a spec, or of a record in it, as of the rope of ElementwiseRope; 0 if it has none. A model's layers
+/// may differ in it: V-JEPA 2's encoder and predictor do.
+Index head_dim_in(const Record& spec) {
+  if (spec.type().member("head_dim") != nullptr) return std::get<Index>(spec.get("head_dim"));
+  for (const MemberInfo& member : spec.type().members) {
+    const Value value = spec.get(member.name);
+    const Record* inner = std::get_if<Record>(&value);
+    const Index own = inner != nullptr && *inner ? head_dim_in(*inner) : 0;
+    if (own > 0) return own;
+  }
+  return 0;
+}
+
 /// What a model says of a layer or its input; nothing where its numbers are not read.
 class Sayings {
  public:
@@ -57,10 +70,10 @@ class Sayings {
     if constexpr (std::is_same_v<Spec, OtherEncoding>) {
       others_ += (others_.empty() ? "" : ", ") + spec.name;
     } else {
-      if constexpr (std::is_same_v<Spec, Rope>) sizes.dim = spec.head_dim;
+      const Record record = spec_of(Record::of(spec));
+      if (const Index own = head_dim_in(record); own > 0) sizes.dim = own;
       if constexpr (requires { spec.dim; }) sizes.dim = spec.dim;
       if constexpr (requires { spec.length; }) sizes.length = spec.length;
-      const Record record = spec_of(Record::of(spec));
       add(part, description_of(record), record, sizes, lengths);
     }
   }

@@ -259,6 +259,20 @@ TEST(Say, AMeasurementTakesNoMoreOfAModelThanItCan) {
   EXPECT_EQ(measured_size(*inspect::find("t5"), {}, model).length, 4096);
 }
 
+TEST(Say, LayersOfOneModelHaveHeadsOfTheirOwnSize) {
+  const File file("say_test_two_encoders.json",
+                  R"({"model_type": "vjepa2", "num_hidden_layers": 2, "pred_num_hidden_layers": 1})");
+  const std::vector<Said> all = say_encodings("@" + file.path());
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].sizes().dim, 64);
+  EXPECT_EQ(all[1].sizes().dim, 32);
+  std::vector<inspect::Subject> subjects;
+  for (const Said& said : all) subjects.push_back(subject_of(said));
+  for (const char* kind : {"heatmap", "curves", "walk", "hands"}) {
+    EXPECT_NO_THROW((void)inspect::figure(kind, subjects)) << kind;
+  }
+}
+
 TEST(Say, LayersOfSeveralKindsAreSaidOnceEach) {
   const File file("say_test_layers.json",
                   R"({"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 8, "head_dim": 8,
