@@ -46,7 +46,7 @@ class BEARING_EXPORT Tokens {
 /// An encoding with its numbers, for any sites that it acts on. Functions of other sites are null. All in double.
 struct Specimen {
   SpecimenOptions options;
-  Index width = 0;                       ///< of an image's grid; 0: it serves sequences
+  GridSize grid = {};                    ///< of an image, in patches; without columns: it serves sequences
   bool causal = false;                   ///< meant for keys up to the query only
   Index parameters = 0;                  ///< numbers that training learns
   Index held = 0;                        ///< numbers that stay in memory between calls: parameters and tables
@@ -89,7 +89,12 @@ struct Specimen {
                               const Executor& on = {}) const;
 
   /// `count` tokens as this encoding takes them, a sequence or an image's patches; each coordinate moved by `shift`.
-  Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, width}; }
+  Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, grid.width}; }
+
+  /// Whether its tokens are the patches of an image.
+  bool is_image() const { return grid.width > 0; }
+  /// How many tokens lie in a line: all, or a row of an image.
+  Index line() const { return is_image() ? grid.width : options.length; }
 };
 
 /// All encodings, in the order of the sites: input, query/key, score, value, none.

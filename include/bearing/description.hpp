@@ -1,6 +1,7 @@
 #pragma once
 
 #include <any>
+#include <bearing/encodings/learned.hpp>
 #include <bearing/export.hpp>
 #include <bearing/rows.hpp>
 #include <bearing/rows_by_index.hpp>
@@ -258,8 +259,9 @@ struct EncodingInfo {
   std::function<bool(const Record& spec)> whole_positions = {};  ///< refuses other than whole positions; null: no
   std::function<double(const Record& spec, Index dim)> softmax_scale = {};  ///< null: 1/√dim
   std::function<Index(const Record& spec, Index dim)> out_dim = {};         ///< of turned rows; null: dim
-  std::function<Index(const Record& spec, Index length)> width =
-      {};                                                ///< of the grid that `length` tokens form; null: none
+  /// The grid that `length` tokens form: the spec's own, where it has one, else the largest square of whole rows; null,
+  /// or a grid without columns: none.
+  std::function<GridSize(const Record& spec, Index length)> grid = {};
   std::function<Index(const Record& spec)> tables = {};  ///< numbers that it holds beside its parameters; null: none
 
   /// Throws ShapeError for an array that is missing or too many: where numbers come from a spec or from arrays, where a

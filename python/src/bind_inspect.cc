@@ -224,7 +224,12 @@ void bind_specimen(nb::module_& m) {
           nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
           nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()))
       .def_prop_ro("sites", &inspect::sites, "'input', 'query/key', 'score', 'score, value' or 'none'.")
-      .def_ro("width", &Specimen::width, "The width of the image's grid; 0 for an encoding of sequences.")
+      .def_prop_ro(
+          "height", [](const Specimen& s) { return s.grid.height; },
+          "The height of the image's grid in patches; 0 for an encoding of sequences.")
+      .def_prop_ro(
+          "width", [](const Specimen& s) { return s.grid.width; },
+          "The width of the image's grid in patches; 0 for an encoding of sequences.")
       .def_ro("causal", &Specimen::causal, "Whether it is meant only for keys up to the query.")
       .def_ro("parameters", &Specimen::parameters, "How many numbers training learns.")
       .def_ro("held", &Specimen::held, "How many numbers stay in memory between calls.")

@@ -49,23 +49,23 @@ void check_stated(const char* what, Index value, Index stated) {
   throw ShapeError(concat("[choose] ", what, ": must be ", stated, ", which the model has, got ", value));
 }
 
-/// The width of the grid of patches that the encoding of the model at hand is for, at that length; 0: a sequence.
-Index grid_width(const Situation& s, Index length) {
+/// The grid of patches that the encoding of the model at hand is for, at that length.
+GridSize grid_at_hand(const Situation& s, Index length) {
   SpecimenOptions size = size_at_hand(s);
   size.length = length;
-  return make(s.from->description, size).width;
+  return make(s.from->description, size).grid;
 }
 
 /// Patches of that grid, if it is of one size; else 0.
 Index fixed_grid(const Situation& s) {
-  const Index width = grid_width(s, 256);
-  return width == grid_width(s, 1024) ? width * width : 0;
+  const GridSize grid = grid_at_hand(s, 256);
+  return grid == grid_at_hand(s, 1024) ? grid.height * grid.width : 0;
 }
 
 /// Coordinates of a position that the encoding of the model at hand looks at.
 Index axes_at_hand(const Situation& s) {
   if (const std::optional<Rope> rope = rotary_at_hand(s)) return resolve(*rope, s.trained).axes;
-  return grid_width(s, std::clamp<Index>(s.trained, 16, 256)) > 0 ? 2 : 1;
+  return grid_at_hand(s, std::clamp<Index>(s.trained, 16, 256)).width > 0 ? 2 : 1;
 }
 
 /// Whether the layer of the model at hand looks both ways, or its encoding is one for keys on both sides.

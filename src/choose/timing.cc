@@ -90,8 +90,9 @@ std::optional<double> time_of(const Description& encoding, const Situation& s, I
   const std::shared_ptr<const Drawn<float>> drawn = drawn_for(info, encoding, size);
   if (!drawn->made.term) return 1;
   // Rows take one position for all of their axes, however many these are, and no longer than others.
-  const Index width = info->rows ? 0 : make(encoding, size).width;
-  TimedAttention attention(s, heads, width > 0 ? std::min(width * width, size.length) : size.length, width);
+  const GridSize grid = info->rows ? GridSize{} : make(encoding, size).grid;
+  TimedAttention attention(s, heads, grid.width > 0 ? std::min(grid.height * grid.width, size.length) : size.length,
+                           grid.width);
   TermList<float> terms;
   terms.add(*drawn->made.term);
   double with = std::numeric_limits<double>::infinity(), without = with;

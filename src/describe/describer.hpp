@@ -291,10 +291,10 @@ class EncodingDescriber {
     info_.out_dim = [f](const Record& spec, Index dim) { return f(describe::spec_from<Spec>(spec), dim); };
     return *this;
   }
-  /// f(const Spec&, Index length) → Index: of the grid that so many tokens form.
+  /// f(const Spec&, Index length) → GridSize: what so many tokens form.
   template <class F>
-  EncodingDescriber& width(F f) {
-    info_.width = [f](const Record& spec, Index length) { return f(describe::spec_from<Spec>(spec), length); };
+  EncodingDescriber& grid(F f) {
+    info_.grid = [f](const Record& spec, Index length) { return f(describe::spec_from<Spec>(spec), length); };
     return *this;
   }
   template <class F>

@@ -63,7 +63,7 @@ ParameterMemory draw(const ParameterInfo& parameter, const Record& spec, std::ve
 Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptions& options) {
   Specimen specimen{.options = options, .by_index = info.by_index};
   if (info.causal) specimen.causal = info.causal(spec);
-  if (info.width) specimen.width = info.width(spec, options.length);
+  if (info.grid) specimen.grid = info.grid(spec, options.length);
   return specimen;
 }
 

@@ -8,11 +8,11 @@
 
 namespace bearing::inspect {
 
-/// The side of a square of `length` patches, at least 1.
-inline Index square_side(Index length) {
+/// The largest square of at most `length` patches, and of at least 1.
+inline GridSize square_grid(Index length) {
   Index side = 1;
   while ((side + 1) * (side + 1) <= length) ++side;
-  return side;
+  return {side, side};
 }
 
 /// An encoding with parameters that are drawn as its description says, and that live as long as this.

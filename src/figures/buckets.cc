@@ -80,8 +80,8 @@ class Probed {
   std::size_t row_axis_ = 0;
 };
 
-/// The row that a parameter has for each offset, key minus query: [1, 1, 2n − 1] of a sequence, [1, 2w − 1, 2w − 1] of
-/// an image. NaN: none.
+/// The row that a parameter has for each offset, key minus query: [1, 1, 2n − 1] of a sequence,
+/// [1, 2 height − 1, 2 width − 1] of an image. NaN: none.
 struct Picked {
   std::string table;
   Array row;
@@ -92,17 +92,17 @@ constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
 /// Queries whose offsets to keys first … n − 1 are all offsets, some of them twice.
 std::vector<Index> probing_queries(const Specimen& specimen, Index first) {
-  const Index n = specimen.options.length, w = specimen.width;
+  const Index n = specimen.options.length, w = specimen.grid.width;
   if (w == 0) return {first, (first + n) / 2, n - 1};
   return {0, w - 1, n / 2, n - w, n - 1};
 }
 
 /// Puts the rows of one query's keys where their offsets are; false where an offset has another row already.
 bool put(const std::vector<double>& row, Index query, Index first, Index width, Array& to) {
-  const Index middle = to.shape[2] / 2;
+  const Index middle = to.shape[1] / 2, centre = to.shape[2] / 2;
   for (Index key = first; key < first + std::ssize(row); ++key) {
     const Index down = width > 0 ? key / width - query / width + middle : 0;
-    const Index right = (width > 0 ? key % width - query % width : key - query) + middle;
+    const Index right = (width > 0 ? key % width - query % width : key - query) + centre;
     double& there = to(0, down, right);
     const double here = row[static_cast<std::size_t>(key - first)];
     if (!std::isnan(there) && !std::isnan(here) && there != here) return false;
@@ -132,9 +132,9 @@ std::optional<Picked> picked_from(const Shown& shown, std::size_t parameter, Ind
   const Specimen& s = shown.specimen;
   Probed probed(*shown.subject, s.options, parameter);
   if (!probed.tells_extents()) return {};
-  const Index n = s.options.length, w = s.width;
+  const Index n = s.options.length, w = s.grid.width;
   Picked picked{shown.subject->description.encoding->parameters[parameter].name,
-                w > 0 ? Array(1, 2 * w - 1, 2 * w - 1) : Array(1, 1, 2 * n - 1)};
+                w > 0 ? Array(1, 2 * s.grid.height - 1, 2 * w - 1) : Array(1, 1, 2 * n - 1)};
   std::fill(picked.row.values.begin(), picked.row.values.end(), none);
   for (const Index query : probing_queries(s, first)) {
     const std::vector<double> rows = rows_for(probed, s.tokens(1, query), s.tokens(n - first, first));
@@ -148,7 +148,7 @@ std::optional<Picked> picked_from(const Shown& shown, std::size_t parameter, Ind
 std::optional<Picked> picked_by_most(const Shown& shown, std::size_t parameter) {
   const Specimen& s = shown.specimen;
   std::optional<Picked> picked = picked_from(shown, parameter, 0);
-  if (picked || s.width > 0 || s.options.length < 3) return picked;
+  if (picked || s.is_image() || s.options.length < 3) return picked;
   return picked_from(shown, parameter, 1);
 }
 
@@ -239,11 +239,12 @@ Panel steps_panel(const Shown& shown, const Picked& picked, bool causal, std::st
 }
 
 Panel grid_panel(const Shown& shown, const Picked& picked, std::string& text) {
-  const auto most = static_cast<double>(shown.specimen.width - 1);
+  const GridSize& grid = shown.specimen.grid;
+  const auto down = static_cast<double>(grid.height - 1), right = static_cast<double>(grid.width - 1);
   Panel panel{.round = true, .cells = cells_from_top(picked.row, 0)};
-  panel.cells->x_first = panel.cells->y_first = -most;
-  panel.x = {"right, key - query (patches)", -most - 0.5, most + 0.5};
-  panel.y = {"down, key - query (patches)", most + 0.5, -most - 0.5};
+  panel.cells->x_first = -right, panel.cells->y_first = -down;
+  panel.x = {"right, key - query (patches)", -right - 0.5, right + 0.5};
+  panel.y = {"down, key - query (patches)", down + 0.5, -down - 0.5};
   const Range range = range_of(*panel.cells);
   panel.cells->low = range.low, panel.cells->high = std::max(range.high, range.low + 1);
   panel.cells->title = "row of " + picked.table;
@@ -252,8 +253,10 @@ Panel grid_panel(const Shown& shown, const Picked& picked, std::string& text) {
     if (!std::isnan(row)) rows.insert(row);
   }
   text += text::concat(shown.name(), ": ", std::ssize(rows), " of ", picked.rows, " rows of ", picked.table, " serve ",
-                       panel.cells->rows * panel.cells->cols, " offsets in a grid, up to ", short_number(most),
-                       " patches away on either axis. ");
+                       panel.cells->rows * panel.cells->cols, " offsets in a grid, up to ",
+                       down == right
+                           ? text::concat(short_number(right), " patches away on either axis. ")
+                           : text::concat(short_number(down), " rows and ", short_number(right), " columns away. "));
   return panel;
 }
 
@@ -266,8 +269,9 @@ Figure buckets(std::span<const Subject> encodings, const FigureOptions& options)
     if (tables.empty()) nothing_to_show(one, "must have a table whose rows are picked by distance");
     for (const Picked& picked : tables) {
       Panel& panel = figure.panels.emplace_back(
-          one.specimen.width > 0 ? grid_panel(one, picked, figure.text)
-                                 : steps_panel(one, picked, options.causal.value_or(one.specimen.causal), figure.text));
+          one.specimen.is_image()
+              ? grid_panel(one, picked, figure.text)
+              : steps_panel(one, picked, options.causal.value_or(one.specimen.causal), figure.text));
       panel.title = tables.size() == 1 ? one.name() : text::concat(one.name(), ", ", picked.table);
     }
   }

@@ -88,6 +88,22 @@ TEST(BucketsFigure, OfAGridAreCells) {
   }
 }
 
+TEST(BucketsFigure, OfAWindowThatIsNoSquareReachItsSides) {
+  const Swin swin{.height = 3, .width = 4};
+  Subject subject{"window", *find("swin")};
+  subject.description.spec = [swin](const SpecimenOptions&) { return Record::of(swin); };
+  const Figure drawn = buckets_of(subject);
+  const Cells& cells = *drawn.panels.at(0).cells;
+  ASSERT_EQ(cells.rows, 5);
+  ASSERT_EQ(cells.cols, 7);
+  EXPECT_EQ(cells.x_first, -3);
+  EXPECT_EQ(cells.y_first, -2);
+  const double origin[2] = {0, 0}, corner[2] = {2, 3};
+  EXPECT_EQ(cells(4, 6), static_cast<double>(swin.row(origin, corner)));
+  EXPECT_EQ(cells(0, 0), static_cast<double>(swin.row(corner, origin)));
+  EXPECT_NE(drawn.text.find("up to 2 rows and 3 columns away"), std::string::npos) << drawn.text;
+}
+
 TEST(BucketsFigure, NameWhatHasNone) {
   EXPECT_THROW((void)buckets_of("t5", {.length = 1}), RangeError);
   for (const char* name : {"alibi", "rope", "nope", "sinusoidal", "kerple_log", "fire", "dense_bias", "bucket_bias"}) {

@@ -129,7 +129,7 @@ Panel decay_panel(const Shown& shown, const FigureOptions& options) {
   std::vector<double> distances;
   for (Index k = 0; k < alike.shape[2]; ++k) distances.push_back(static_cast<double>(k));
   Panel panel{.title = shown.name(),
-              .x = token_axis(s.width > 0 ? "distance along a row (patches)" : "distance, query - key (tokens)", 0,
+              .x = token_axis(s.is_image() ? "distance along a row (patches)" : "distance, query - key (tokens)", 0,
                               distances.back())};
   add_heads(panel, alike, shown, options, distances);
   const bool positions_only = s.input_rows && !s.turn_rows && !s.score_terms;

@@ -174,7 +174,7 @@ Cells categories(const std::vector<Reason>& found, Index length) {
 Array scores_of(const Shown& shown, const std::vector<Index>& positions, const Executor& on) {
   const Specimen& s = shown.specimen;
   const auto n = static_cast<Index>(positions.size());
-  const Tokens at = s.width > 0 ? s.tokens(n) : Tokens(positions);
+  const Tokens at = s.is_image() ? s.tokens(n) : Tokens(positions);
   Array content(s.options.heads, n, s.options.dim);
   if (s.turn_rows || s.score_terms) {
     Normal normal(s.options.seed);

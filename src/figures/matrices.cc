@@ -64,7 +64,7 @@ Thinned thinned(const Shown& shown) {
   const Specimen& specimen = shown.specimen;
   const Index length = specimen.options.length, step = (length + most_cells - 1) / most_cells;
   if (step == 1) return {specimen.tokens(length)};
-  if (specimen.width > 0 || specimen.by_index) {
+  if (specimen.is_image() || specimen.by_index) {
     throw RangeError(
         text::concat("[figure] length: must be at most ", most_cells, " for ", shown.name(), ", got ", length));
   }
@@ -74,7 +74,7 @@ Thinned thinned(const Shown& shown) {
 }
 
 std::string token_title(const Shown& shown, const std::string& what, Index step) {
-  if (shown.specimen.width > 0) return what + " (patch, row by row)";
+  if (shown.specimen.is_image()) return what + " (patch, row by row)";
   if (step == 1) return what + " (token)";
   return text::concat(what, " (token, every ", step, step == 2 ? "nd)" : step == 3 ? "rd)" : "th)");
 }

@@ -89,7 +89,7 @@ Mapped map_of(const Shown& shown, Index k, const Executor& on) {
   if (!s.input_rows && !s.turn_rows) {
     nothing_to_show(shown, "must have rows: an encoding of the input or of query and key");
   }
-  const Index count = s.width > 0 ? s.width : s.options.length;
+  const Index count = s.line();
   if (k < 1 || k >= count) {
     throw RangeError(text::concat("[figure] offset: must be from 1 to ", count - 1, ", got ", k));
   }

@@ -36,7 +36,7 @@ Array turned_units(const Specimen& s, const Executor& on) {
   for (Index h = 0; h < s.options.heads; ++h) {
     for (Index d = 0; d < dim; ++d) units(h, d, d) = 1;
   }
-  return s.turn(Side::key, s.tokens(1, s.width > 0 ? s.width + 1 : 1).repeated(dim), units, on);
+  return s.turn(Side::key, s.tokens(1, s.is_image() ? s.grid.width + 1 : 1).repeated(dim), units, on);
 }
 
 std::vector<Pair> pairs_of_units(const Array& turned) {
@@ -96,7 +96,7 @@ std::vector<Pair> pairs_of(const Shown& shown, const Executor& on) {
   if (s.turn_rows && keeps_columns(s)) {
     pairs = pairs_of_units(turned_units(s, on));
   } else {
-    const Index count = std::min(s.options.length, std::max<Index>(64, 4 * s.width));
+    const Index count = std::min(s.options.length, std::max<Index>(64, 4 * s.grid.width));
     const Tokens at = s.tokens(count);
     pairs = pairs_of_rows(s.turn_rows ? s.turn(Side::key, at, ones(s.options.heads, count, s.options.dim), on)
                                       : s.inputs(at, on));

@@ -35,7 +35,7 @@ Array between(const Shown& shown, Index head, const Tokens& queries, const Token
 bool heads_differ(const Shown& shown, Index head, const Executor& on) {
   const Specimen& s = shown.specimen;
   constexpr Index some = 256;
-  const Index n = std::min(s.width > 0 ? s.width : s.options.length, some);
+  const Index n = std::min(s.line(), some);
   const auto of = [&](Index h) { return between(shown, h, s.tokens(1, n - 1), s.tokens(n), on).values; };
   const std::vector<double> here = of(head);
   double most = 0;
@@ -70,13 +70,13 @@ Panel matrix_panel(const Shown& shown, const std::string& name, Index head, cons
 /// Of the last token with those before it; in an image, along the first row.
 std::vector<double> over_distance(const Shown& shown, Index head, const FigureOptions& options) {
   const Specimen& s = shown.specimen;
-  const Index n = s.width > 0 ? s.width : s.options.length;
+  const Index n = s.line();
   const Array scores = between(shown, head, s.tokens(1, n - 1), s.tokens(n), options.on);
   return {scores.values.rbegin(), scores.values.rend()};
 }
 
 Panel curve_panel(const Shown& shown, const std::string& name, const Decay& falls) {
-  const bool image = shown.specimen.width > 0;
+  const bool image = shown.specimen.is_image();
   const auto last = static_cast<double>(falls.curve.size() - 1);
   Panel panel{.title = name + ", over distance",
               .x = token_axis(image ? "distance along a row (patches)" : "distance, query - key (tokens)", 0, last)};

@@ -17,7 +17,7 @@ Specimen make(const Description& entry, const SpecimenOptions& options, const Re
     }
   }
   Specimen specimen = entry.specimen ? entry.specimen(options, spec) : example_of(entry, options, spec);
-  if (specimen.width > 0) specimen.options.length = specimen.width * specimen.width;  // whole rows of the grid
+  if (specimen.is_image()) specimen.options.length = specimen.grid.height * specimen.grid.width;
   return specimen;
 }
 

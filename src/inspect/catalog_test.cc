@@ -4,6 +4,9 @@
 #include <bearing/encodings/alibi.hpp>
 #include <bearing/encodings/elementwise_rope.hpp>
 #include <bearing/encodings/learned.hpp>
+#include <bearing/encodings/sam.hpp>
+#include <bearing/encodings/swin.hpp>
+#include <bearing/encodings/swin_v2.hpp>
 #include <bearing/error.hpp>
 #include <bearing/reference/elementwise_rope.hpp>
 #include <cmath>
@@ -62,7 +65,7 @@ TEST(Catalog, PatchesOfHunyuanAreTurnedByPlaceColumnRowAndImage) {
   // an axis of its own.
   const ElementwiseRope spec = ElementwiseRope::hunyuan({.head_dim = 8, .pairing = Pairing::half}, {1, 1, 1, 1});
   const Specimen specimen = make(*find("elementwise_rope"), small);
-  ASSERT_EQ(specimen.width, 4);
+  ASSERT_EQ(specimen.grid, (GridSize{4, 4}));
   const std::vector<double> x{1, 2, 3, 4, 5, 6, 7, 8};
   Array rows(3, 1, 8);
   for (Index h = 0; h < 3; ++h) std::copy(x.begin(), x.end(), rows.values.begin() + h * 8);
@@ -168,7 +171,7 @@ TEST(Catalog, MeanScoresAreTheMeanOfLogits) {
        {"rope", "pope", "lie_rope", "circulant_string", "xlnet", "swin", "dense_bias", "cope", "nope"}) {
     SCOPED_TRACE(stem);
     const Specimen specimen = make(*find(stem), odd);
-    const Index n = specimen.width > 0 ? specimen.width : specimen.options.length;
+    const Index n = specimen.line();
     const Tokens keys_at = specimen.tokens(n);
     const bool bare = specimen.score_terms && !specimen.turn_rows;
     for (const Keys towards : {Keys::before, Keys::after}) {
@@ -214,9 +217,23 @@ TEST(Catalog, SitesAreNamed) {
   EXPECT_EQ(sites_of("nope"), "none");
 }
 
+TEST(Catalog, AGridThatASpecStatesIsTheExamples) {
+  const Swin window{.height = 3, .width = 4};
+  for (const auto& [name, spec] : {std::pair{"swin", Record::of(window)},
+                                   {"beit", Record::of(Swin{3, 4, Swin::ClassToken::three_rows})},
+                                   {"sam", Record::of(Sam{.height = 3, .width = 4})},
+                                   {"swin_v2", Record::of(SwinV2{.window = window})}}) {
+    const Specimen specimen = make(*find(name), {.heads = 2, .dim = 8, .length = 100}, spec);
+    EXPECT_EQ(specimen.grid, (GridSize{3, 4})) << name;
+    EXPECT_EQ(specimen.options.length, 12) << name;
+    const Array q(2, 12, 8);
+    EXPECT_NO_THROW((void)specimen.scores(specimen.tokens(12), specimen.tokens(12), q, q)) << name;
+  }
+}
+
 TEST(Catalog, ImagesWalkTheirGridRowByRow) {
   const Specimen specimen = make(*find("swin"), {.heads = 1, .dim = 8, .length = 20});
-  EXPECT_EQ(specimen.width, 4);
+  EXPECT_EQ(specimen.grid, (GridSize{4, 4}));
   EXPECT_EQ(specimen.options.length, 16);
   const Tokens tokens = specimen.tokens(6, 0, 10);
   const Positions at = tokens.at();

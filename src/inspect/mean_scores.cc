@@ -79,11 +79,7 @@ Array scores_of(const Specimen& specimen, const Tokens& q_at, const Tokens& k_at
 class MeanScores {
  public:
   MeanScores(const Specimen& specimen, Index draws, const std::vector<Keys>& towards, const Executor& on)
-      : specimen_(specimen),
-        draws_(draws),
-        n_(specimen.width > 0 ? specimen.width : specimen.options.length),
-        towards_(towards),
-        on_(on) {
+      : specimen_(specimen), draws_(draws), n_(specimen.line()), towards_(towards), on_(on) {
     for (const Keys keys : towards) {
       q_at_.push_back(specimen.tokens(1, keys == Keys::before ? n_ - 1 : 0));
       means_.emplace_back(1, specimen.options.heads, n_);

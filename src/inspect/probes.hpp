@@ -31,7 +31,7 @@ struct Probe {
   /// How many of `count` rows to look at at once.
   Index block(Index count) const;
   /// The longest walk in which position t is t steps from position 0: the length, or a row of an image's grid.
-  Index line() const { return specimen.width > 0 ? specimen.width : options().length; }
+  Index line() const { return specimen.line(); }
 };
 
 /// Positions (of a bias: distances, or places of keys) first … first + count − 1.

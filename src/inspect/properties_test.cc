@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/swin.hpp>
 #include <bearing/error.hpp>
 #include <bearing/properties.hpp>
 #include <cmath>
@@ -23,6 +24,18 @@ std::map<std::string, Property> checked(const Description& entry, const Specimen
 }
 std::map<std::string, Property> checked(const char* stem, const SpecimenOptions& options = small) {
   return checked(*find(stem), options);
+}
+
+TEST(Properties, AWindowThatIsNoSquareIsMeasured) {
+  for (const auto& [height, width] : {std::pair<Index, Index>{3, 4}, {8, 4}, {1, 12}}) {
+    Description window = *find("swin");
+    window.spec = [height = height, width = width](const SpecimenOptions&) {
+      return Record::of(Swin{.height = height, .width = width});
+    };
+    const auto all = checked(window);
+    EXPECT_EQ(all.at("relative").verdict, height == 1 ? Verdict::not_applicable : Verdict::yes) << height;
+    EXPECT_EQ(all.at("extensible").verdict, Verdict::no) << height;
+  }
 }
 
 TEST(Properties, ResultsOfEveryEncodingAreDeterministic) {

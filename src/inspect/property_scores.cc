@@ -19,10 +19,13 @@ struct ScoresSeen {
   Array logits, values;
 };
 
-/// An image's tokens keep to half of its width, so that they can be moved within it.
+/// How far tokens can be moved along each axis.
+Index room(const Specimen& s) { return s.is_image() ? std::min(s.grid.height, s.grid.width) : s.options.length; }
+
+/// An image's tokens keep to half of its shorter side, so that they can be moved within it.
 Tokens movable(const Probe& probe, Index count, Index shift) {
-  const Index width = probe.specimen.width;
-  return {count, 0, shift, width > 0 ? std::max<Index>(1, width / 2) : 0};
+  const Specimen& s = probe.specimen;
+  return {count, 0, shift, s.is_image() ? std::max<Index>(1, room(s) / 2) : 0};
 }
 
 /// Of queries and keys.
@@ -48,7 +51,7 @@ bool looks_at_positions(const Probe& probe, const Rows& x, const Array& logits) 
   const Specimen& s = probe.specimen;
   const Index count = x.q.shape[1];
   const Tokens at = movable(probe, count, 0);
-  for (const Index shift : {Index{1}, (s.width > 0 ? s.width : s.options.length) / 2}) {
+  for (const Index shift : {Index{1}, room(s) / 2}) {
     const Tokens moved = movable(probe, count, shift);
     if (change(logits, s.logits(moved, at, x.q, x.k), s.causal).most > 0) return true;
     if (change(logits, s.logits(at, moved, x.q, x.k), s.causal).most > 0) return true;
@@ -69,8 +72,8 @@ bool same_bits(const Array& x, const Array& y) {
 
 Property check_relative(const Probe& probe) {
   const Specimen& specimen = probe.specimen;
-  const Index reach = specimen.width > 0 ? specimen.width : probe.options().length;
-  const Index count = specimen.width > 0 ? std::min<Index>(24, reach * reach / 4) : std::min<Index>(24, reach / 2);
+  const Index reach = room(specimen);
+  const Index count = specimen.is_image() ? std::min<Index>(24, reach * reach / 4) : std::min<Index>(24, reach / 2);
   if (count < 1) return {"relative", Verdict::not_applicable, "too short a length to move tokens in", nan};
   if (specimen.by_index) {
     return {"relative", Verdict::not_applicable, "depends on the order of tokens, not on positions", nan};

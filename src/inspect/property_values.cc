@@ -221,7 +221,7 @@ Property check_shift_map(const Probe& probe) {
   const Index length = probe.options().length, dim = probe.options().dim;
   constexpr std::array<Index, 3> offsets = {1, 7, 64};
   const Index shown = std::min(length, 4 * dim + offsets.back());
-  if (specimen.width > 0) return {"shift map", Verdict::not_applicable, "its tokens are not in a line", nan};
+  if (specimen.is_image()) return {"shift map", Verdict::not_applicable, "its tokens are not in a line", nan};
   if (shown < 3 * dim + offsets.back()) {
     return {"shift map", Verdict::not_applicable, concat("a length of ", length, " is too short for dim ", dim), nan};
   }

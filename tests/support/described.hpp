@@ -101,14 +101,12 @@ struct DescribedEncoding {
   bool variant = false;  ///< differs from another one in what few kernels see
 
   Index length() const {
-    return info->width && info->width(spec, described_grid) > 0 ? described_grid : described_length;
+    return info->grid && info->grid(spec, described_grid).width > 0 ? described_grid : described_length;
   }
   /// Of the grid that tokens stand in; 0: they stand in a row.
-  Index width() const { return info->width ? info->width(spec, length()) : 0; }
-  Index height() const {
-    const bool stated = spec && spec.type().member("height") != nullptr;
-    return stated ? std::get<Index>(spec.get("height")) : width();
-  }
+  Index width() const { return grid().width; }
+  Index height() const { return grid().height; }
+  GridSize grid() const { return info->grid ? info->grid(spec, length()) : GridSize{}; }
   bool counts_tokens() const { return settings && settings.type().member("past") != nullptr; }
   bool whole_positions() const { return info->whole_positions && info->whole_positions(spec); }
   /// Whether heads of keys must be as many as heads of queries: both use one set of parameters by their number.

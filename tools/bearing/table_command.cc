@@ -98,7 +98,7 @@ class Place {
   /// The first tokens.
   inspect::Tokens tokens(const inspect::Specimen& specimen, Index count) const {
     if (!listed_) return specimen.tokens(count, positions_.front());
-    if (specimen.width > 0 || specimen.by_index) {
+    if (specimen.is_image() || specimen.by_index) {
       throw UsageError("--positions: must be a number for an encoding that goes by a grid or by indices, got a file");
     }
     return inspect::Tokens({positions_.begin(), positions_.begin() + count});

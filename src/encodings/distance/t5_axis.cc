@@ -97,7 +97,7 @@ void describe_t5_axis(Describer& to) {
       .whole_positions([](const T5Axis& spec) { return spec.multiplier == 1; })
       .causal([](const T5Axis& spec) { return spec.direction == T5Direction::causal; })
       .both_sides([](const T5Axis& spec) { return spec.direction == T5Direction::bidirectional; })
-      .width([](const T5Axis& spec, Index length) { return spec.axis == 1 ? inspect::square_side(length) : 0; })
+      .grid([](const T5Axis& spec, Index length) { return spec.axis == 1 ? inspect::square_grid(length) : GridSize{}; })
       .called("t5_axis", "T5 buckets on one axis", "a learned bias per range of distance along one axis",
               [](const ExampleSize&) {
                 return T5Axis{.buckets = 64, .max_distance = 256, .direction = T5Direction::bidirectional, .axis = 1};

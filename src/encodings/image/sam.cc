@@ -108,11 +108,13 @@ void describe_sam(Describer& to) {
       .form(Form::rows_by_index)
       .whole_positions()
       .reads_content()
-      .width([](const Sam& sam, Index) { return sam.width; })
+      .grid([](const Sam& sam, Index) {
+        return GridSize{sam.height, sam.width};
+      })
       .called("sam", "SAM's decomposed table", "vectors per row and column offset meet queries",
               [](const ExampleSize& size) {
-                const Index side = inspect::square_side(size.length);
-                return Sam{.height = side, .width = side};
+                const auto [height, width] = inspect::square_grid(size.length);
+                return Sam{.height = height, .width = width};
               })
       .also({"mvitv2", "vitdet"});
 }

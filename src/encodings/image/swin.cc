@@ -125,8 +125,8 @@ void describe_swin(Describer& to) {
               "The table's row for a query and a key, each at (y, x); the class token is at (-1, -1).");
   const auto square = [](Swin::ClassToken class_token) {
     return [class_token](const ExampleSize& size) {
-      const Index side = inspect::square_side(size.length);
-      return Swin{.height = side, .width = side, .class_token = class_token};
+      const auto [height, width] = inspect::square_grid(size.length);
+      return Swin{.height = height, .width = width, .class_token = class_token};
     };
   };
   to.encoding<Swin, 2>(
@@ -143,7 +143,9 @@ void describe_swin(Describer& to) {
         make_with_spec<SwinBias>)
       .form(Form::grid)
       .whole_positions()
-      .width([](const Swin& swin, Index) { return swin.width; })
+      .grid([](const Swin& swin, Index) {
+        return GridSize{swin.height, swin.width};
+      })
       .called("swin", "Swin's window table", "a learned bias per offset in a window", square(Swin::ClassToken::none))
       .called("beit", "BEiT's table", "Swin's table with rows for the class token",
               square(Swin::ClassToken::three_rows))

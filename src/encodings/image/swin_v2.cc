@@ -238,7 +238,7 @@ inspect::Specimen swin_v2_example(const ExampleSize& size, const SwinV2& spec) {
   };
   const auto kept = std::make_shared<const Kept>(
       Kept{table, describe::made_of<double>(new SwinBias<double>(spec.window, parameter))});
-  inspect::Specimen specimen{.options = size, .width = spec.window.width};
+  inspect::Specimen specimen{.options = size, .grid = {spec.window.height, spec.window.width}};
   inspect::act(specimen, *registry().encoding("SwinBias"), {}, kept->made, kept);
   specimen.parameters = hidden * (2 + 1 + size.heads);
   specimen.held = specimen.parameters + table->shape[0] * table->shape[1];
@@ -299,8 +299,8 @@ void describe_swin_v2(Describer& to) {
   Description& name =
       to.name({"swin_v2", {"swinv2"}, "Swin V2's network", "a network of the logarithm of the offset", {}, {}});
   name.spec = [](const ExampleSize& size) {
-    const Index side = inspect::square_side(size.length);
-    return Record::of(SwinV2{.window = {.height = side, .width = side}, .trained_height = 8, .trained_width = 8});
+    const auto [height, width] = inspect::square_grid(size.length);
+    return Record::of(SwinV2{.window = {.height = height, .width = width}, .trained_height = 8, .trained_width = 8});
   };
   name.computed = &describe_network(to);
   name.specimen = [spec = name.spec](const ExampleSize& size, const Record& given) {

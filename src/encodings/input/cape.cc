@@ -253,9 +253,9 @@ void describe_records(Describer& to) {
 
 /// Patches at (y, x) of a grid, from -1 to 1 within the length.
 inspect::Specimen grid_example(const ExampleSize& size, const Cape2d& cape) {
-  inspect::Specimen specimen{.options = size, .width = inspect::square_side(size.length)};
+  inspect::Specimen specimen{.options = size, .grid = inspect::square_grid(size.length)};
   const auto encoding = std::make_shared<const Cape2dInputs<double>>(cape);
-  const double half = std::max(0.5, static_cast<double>(specimen.width - 1) / 2);
+  const double half = std::max(0.5, static_cast<double>(specimen.grid.width - 1) / 2);
   specimen.input_rows = [encoding, half](const Positions& at, View<double, 3> rows, const Executor& on) {
     const Index time = rows.shape[1];
     std::vector<double> coordinates(static_cast<std::size_t>(2 * time));
@@ -285,7 +285,7 @@ void describe_cape(Describer& to) {
                       "The waves of a Cape2d at its cape_positions(). Nothing is learned.\n\n"
                       "Likhomanenko, Xu, Synnaeve, Collobert, Rogozhnikov 2021, arXiv 2106.03143.",
                       {}, make_with_spec<Cape2dInputs>)
-      .width([](const Cape2d&, Index length) { return inspect::square_side(length); })
+      .grid([](const Cape2d&, Index length) { return inspect::square_grid(length); })
       .called("cape_2d", "CAPE on two axes", "waves in many directions of an image",
               [](const ExampleSize& size) { return Cape2d{.dim = size.dim}; })
       .example(grid_example);

@@ -205,7 +205,8 @@ void describe_fourier(Describer& to) {
                                .starts(normal(1))
                                .draws(normal(1))},
                           make_with_spec<FourierInputs>)
-      .width([](const Fourier& spec, Index length) { return spec.axes == 2 ? inspect::square_side(length) : 0; })
+      .grid(
+          [](const Fourier& spec, Index length) { return spec.axes == 2 ? inspect::square_grid(length) : GridSize{}; })
       .called("fourier", "Fourier features", "sines and cosines of coordinates in many directions",
               [](const ExampleSize& size) { return Fourier::learned(2, size.dim); })
       .also({"fourier_features", "random_fourier_features", "learnable_fourier_features"});

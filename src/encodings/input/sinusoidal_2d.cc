@@ -102,7 +102,7 @@ void describe_sinusoidal_2d(Describer& to) {
         "Sinusoids of two coordinates; positions [2, batch, time], y then x, as grid_positions() makes\n"
         "them.\n\nCarion et al. 2020, arXiv 2005.12872; He et al. 2021, arXiv 2111.06377.",
         {}, make_with_spec<Sinusoidal2dInputs>)
-      .width([](const Sinusoidal2d&, Index length) { return inspect::square_side(length); })
+      .grid([](const Sinusoidal2d&, Index length) { return inspect::square_grid(length); })
       .called("sinusoidal_2d", "sinusoidal on two axes", "half of the columns for each coordinate",
               [](const ExampleSize& size) { return Sinusoidal2d::detr(size.dim); });
   to.function(

@@ -245,10 +245,10 @@ std::vector<double> patch_on_axes(const ElementwiseRope& spec, Index axes, Index
 inspect::Specimen elementwise_example(const ExampleSize& size, const ElementwiseRope& spec) {
   const Index axes = member_frequencies(spec).first.axes;
   inspect::Specimen specimen{.options = size};
-  if (axes > 1) specimen.width = inspect::square_side(size.length);
+  if (axes > 1) specimen.grid = inspect::square_grid(size.length);
   specimen.turn_rows = [rows = std::make_shared<const ElementwiseRows<double>>(spec), spec, axes,
-                        width = specimen.width](Side side, const Positions& at, View<const double, 4> x,
-                                                View<double, 4> y, const Executor& on) {
+                        width = specimen.grid.width](Side side, const Positions& at, View<const double, 4> x,
+                                                     View<double, 4> y, const Executor& on) {
     const Index time = x.shape[2];
     std::vector<double> places(static_cast<std::size_t>(axes * time));
     for (Index t = 0; t < time; ++t) {

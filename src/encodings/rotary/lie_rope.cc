@@ -168,7 +168,8 @@ void describe_lie_rope(Describer& to) {
              .starts(uniform(0, 2 * std::numbers::pi))
              .draws(normal(0.1))},
         make_grouped<LieRopeRows>)
-      .width([](const LieRope& spec, Index length) { return spec.axes == 2 ? inspect::square_side(length) : 0; })
+      .grid(
+          [](const LieRope& spec, Index length) { return spec.axes == 2 ? inspect::square_grid(length) : GridSize{}; })
       // Blocks of 4, not the authors' 8, where the head allows it: a matrix exponential per token takes its time.
       .called("lie_rope", "LieRE", "turns by the exponential of learned generators",
               [](const ExampleSize& size) {

@@ -264,7 +264,7 @@ auto example_of(Change change) {
     Specimen specimen = turned_by(size, table, table);
     specimen.frequencies = frequencies.inv_freq;
     // Two axes are an image's. Of more, those of text are measured, whose tokens stand at one number on all of them.
-    if (frequencies.axes == 2) specimen.width = inspect::square_side(size.length);
+    if (frequencies.axes == 2) specimen.grid = inspect::square_grid(size.length);
     return specimen;
   };
 }

@@ -162,7 +162,9 @@ void describe_rope_mixed(Describer& to) {
              .starts(start)
              .draws(start)},
         make_grouped<RopeMixedRows>)
-      .width([](const RopeMixed& spec, Index length) { return spec.axes == 2 ? inspect::square_side(length) : 0; })
+      .grid([](const RopeMixed& spec, Index length) {
+        return spec.axes == 2 ? inspect::square_grid(length) : GridSize{};
+      })
       .called("rope_mixed", "RoPE-Mixed", "turns pairs by a learned mix of coordinates",
               [](const ExampleSize& size) { return RopeMixed{.head_dim = size.dim, .pairing = Pairing::interleaved}; })
       .also({"rope-mixed", "RoPE-Mixed"});

@@ -305,8 +305,9 @@ void describe_cayley(Describer& to) {
              .starts(constant(0))
              .draws(normal(0.1))},
         make_grouped<CayleyStringRows>)
-      .width(
-          [](const CayleyString& spec, Index length) { return spec.rope.axes == 2 ? inspect::square_side(length) : 0; })
+      .grid([](const CayleyString& spec, Index length) {
+        return spec.rope.axes == 2 ? inspect::square_grid(length) : GridSize{};
+      })
       .called(
           "cayley_string", "Cayley-STRING", "RoPE-Mixed in a learned basis",
           [](const ExampleSize& size) { return CayleyString{{.head_dim = size.dim, .pairing = Pairing::interleaved}}; })
@@ -332,8 +333,9 @@ void describe_circulant(Describer& to) {
              .starts(start)
              .draws(normal(0.02))},
         make_grouped<CirculantStringRows>)
-      .width(
-          [](const CirculantString& spec, Index length) { return spec.axes == 2 ? inspect::square_side(length) : 0; })
+      .grid([](const CirculantString& spec, Index length) {
+        return spec.axes == 2 ? inspect::square_grid(length) : GridSize{};
+      })
       .called("circulant_string", "Circulant-STRING", "turns by commuting, circulant generators",
               [](const ExampleSize& size) { return CirculantString{.head_dim = size.dim}; })
       .also({"string_circulant"});
