@@ -4,12 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "aligned.hpp"
 #include "attention/decode/decode_kernels.hpp"
 #include "attention/shared/extents.hpp"
 #include "attention/shared/hidden_keys.hpp"
+#include "attention/shared/row_kernels.hpp"
 #include "attention/shared/row_turner.hpp"
 #include "attention/shared/schedule.hpp"
 #include "attention/shared/share.hpp"
@@ -163,6 +165,7 @@ class DecodeWork {
     std::fill_n(to.out, plan_->rows * plan_->out_stride(), A{0});
     std::fill_n(to.max, plan_->rows, -std::numeric_limits<A>::infinity());
     std::fill_n(to.sum, plan_->rows, A{0});
+    fresh_ = true;
     const Columns all = plan_->slice(b, n);
     for (Index j = all.first; j < all.end; j += plan_->step) {
       const Columns cols{j, std::min(j + plan_->step, all.end)};
@@ -276,8 +279,14 @@ class DecodeWork {
     for (Index j = 0; j < n; j += keys_at_once) {
       const Index some = std::min(keys_at_once, n - j);
       A* rows = k_rows_.data() + (call.distances_only ? 0 : j * dim);
-      keys_.load(b_, kv_head_, cols.first + j, some, k_turner_.turns() ? loaded_.data() : rows);
-      if (k_turner_.turns()) k_turner_.turn(b_, kv_head_, cols.first + j, some, loaded_.data(), call.in_dim, rows);
+      if (k_turner_.turns()) {
+        // Where they lie, if they can be read there: a copy takes a third of the time of the turn.
+        const bool direct = keys_.same() && keys_.plain() && keys_.run(cols.first + j) >= some;
+        const A* from = keys_.read(direct, b_, kv_head_, cols.first + j, some, loaded_.data());
+        k_turner_.turn(b_, kv_head_, cols.first + j, some, from, direct ? keys_.row_stride() : call.in_dim, rows);
+      } else {
+        keys_.load(b_, kv_head_, cols.first + j, some, rows);
+      }
       own_.dots(plan_->rows, some, dim, call.scale, q_.data(), q_stride_, rows, dim, scores_.data() + j, plan_->step);
     }
   }
@@ -296,6 +305,7 @@ class DecodeWork {
                       .max = to.max,
                       .sum = to.sum,
                       .rescale = rescale_.data()});
+    if (std::exchange(fresh_, false)) return;  // of zeros nothing is rescaled
     for (Index r = 0; r < plan_->rows; ++r) {
       const A factor = rescale_[size(r)];
       A* out = to.out + r * plan_->out_stride();
@@ -341,6 +351,7 @@ class DecodeWork {
   ValueTurner<A> v_turner_, out_turner_;
   TileWork<A> tiles_;
   bool copy_keys_ = false, copy_values_ = false;
+  bool fresh_ = true;  ///< no key of the slice has been met
   Index q_stride_ = 0, b_ = -1, kv_head_ = -1;
   AlignedArray<A> q_, loaded_, turned_, k_rows_, v_rows_, scores_, result_, before_;
   std::vector<A> rescale_;
@@ -366,14 +377,18 @@ void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, ValueT
     A* row = slice(0).out + r * plan.out_stride();
     A sum = share(sink), first = share(slice(0).max[r]);
     sum += first * slice(0).sum[r];
-    for (Index d = 0; plan.slices == 1 && d < value_dim; ++d) row[d] *= first;
+    for (Index d = 0; plan.slices == 1 && first != 1 && d < value_dim; ++d) row[d] *= first;  // beside a sink
     for (Index n = 1; n < plan.slices; ++n, first = 1) {
       const A factor = share(slice(n).max[r]);
       attend::blend<A>(value_dim, first, row, factor, slice(n).out + r * plan.out_stride());
       sum += factor * slice(n).sum[r];
     }
-    for (Index d = 0; d < value_dim; ++d) row[d] = sum == 0 ? A{0} : row[d] / sum;
-    if (sum != 0) turner.turn(b, h, i, 1, row, value_dim);
+    if (sum == 0) {
+      std::fill_n(row, value_dim, A{0});
+    } else {
+      attend::divide(value_dim, sum, row);
+      turner.turn(b, h, i, 1, row, value_dim);
+    }
     out.store(row, value_dim, 1, b, h, i);
     if (lse.data != nullptr) lse(b, h, i) = sum == 0 ? none : max + std::log(sum);
   }
