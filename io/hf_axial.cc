@@ -89,6 +89,30 @@ constexpr Axial axial_rows[] = {
 };
 // clang-format on
 
+/// Towers of which some layers see a window of the image alone: the key of its size, and what that counts. Their code
+/// orders the tokens by windows, and each of these is a sequence of its own there.
+struct Windowed {
+  std::string_view model_type, key;
+  Index usual;
+  const char* unit;
+  const char* full_key = nullptr;  ///< lists the layers that see all; null: layer_types does
+};
+constexpr Windowed windowed_rows[] = {
+    {"qwen2_5_vl_vision", "window_size", 112, "pixels", "fullatt_block_indexes"},
+    {"qwen2_5_omni_vision_encoder", "window_size", 112, "pixels", "fullatt_block_indexes"},
+    {"exaone4_5_vision", "window_size", 112, "pixels", "fullatt_block_indexes"},
+    {"sam3_vit_model", "window_size", 24, "patches", "global_attn_indexes"},
+    {"muse_glimmer_vision", "pos_emb_height", 32, "patches"},
+    {"muse_spark_vision", "pos_emb_height", 32, "patches"},
+};
+constexpr Index usual_full[] = {7, 15, 23, 31};  ///< of all of them that list such layers
+
+const Windowed* windowed(std::string_view model_type) {
+  const auto* row = std::find_if(std::begin(windowed_rows), std::end(windowed_rows),
+                                 [&](const Windowed& one) { return one.model_type == model_type; });
+  return row == std::end(windowed_rows) ? nullptr : row;
+}
+
 /// rope_parameters or rope_scaling may say the base; of scalings these towers' code knows none.
 Base base_of(const Config& config, double usual) {
   const Object& file = config.file;
@@ -156,21 +180,54 @@ Rope rope_of(const Axial& row, Index dim, double base) {
   return rope;
 }
 
+constexpr const char* window_type = "window_attention";
+constexpr const char* full_type = "full_attention";
+
 /// Whether a layer sees less than the image: by a list of those that see all, or by layer_types.
-std::vector<std::string> types_of(const Object& file, const Axial& row, Index layers) {
+std::vector<std::string> types_of(const Config& config, const Axial& row, Index layers) {
+  const Object& file = config.file;
   const auto count = static_cast<std::size_t>(layers);
   if (auto types = file.texts("layer_types", count)) {
     if (types->size() != count) file.wrong("layer_types", std::to_string(layers) + " strings, one per layer");
     return *types;
   }
   std::vector<std::string> types = types_by_pattern(row.pattern, layers, false);
+  const auto see_all = [&](const auto& full) {
+    std::fill(types.begin(), types.end(), window_type);
+    for (const Index layer : full) {
+      if (layer < layers) types[static_cast<std::size_t>(layer)] = full_type;
+    }
+  };
   for (const char* key : {"fullatt_block_indexes", "global_attn_indexes"}) {
-    const auto full = file.integers(key, count, 0, layers - 1);
-    if (!full) continue;
-    std::fill(types.begin(), types.end(), "window_attention");
-    for (const Index layer : *full) types[static_cast<std::size_t>(layer)] = "full_attention";
+    if (const auto full = file.integers(key, count, 0, layers - 1)) see_all(*full);
+  }
+  const Windowed* windows = windowed(row.model_type);
+  if (windows != nullptr && windows->full_key != nullptr && !file.has(windows->full_key)) {
+    see_all(usual_full);
+    config.warn_of_default(windows->full_key, "[7, 15, 23, 31]");
   }
   return types;
+}
+
+/// Says what layers with windows see: Layer::window is of runs of tokens, and a window of the image is none.
+void warn_of_windows(const Object& file, const Windowed& windows, const std::vector<Layer>& layers) {
+  constexpr std::size_t most_named = 8;
+  std::vector<std::string> full;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].type == full_type) full.push_back(std::to_string(i));
+  }
+  const auto narrow = std::count_if(layers.begin(), layers.end(), [](const Layer& l) { return l.type == window_type; });
+  if (narrow == 0) return;
+  const Index size = plain_size(file, {windows.key}, windows.usual, most_positions);
+  std::string others = std::to_string(full.size()) + " layers";
+  if (!full.empty() && full.size() <= most_named) {
+    others = full.size() == 1 ? "layer " : "layers ";
+    for (std::size_t i = 0; i < full.size(); ++i) others += (i == 0 ? "" : ", ") + full[i];
+  }
+  file.warn(windows.key, "in " + std::to_string(narrow) + " of " + std::to_string(layers.size()) +
+                             " layers a patch sees those of its own window of the image alone, " +
+                             std::to_string(size) + " " + windows.unit +
+                             " each way, which is no run of tokens; the whole image is seen by " + others);
 }
 
 }  // namespace
@@ -192,11 +249,12 @@ bool read_axial(const Config& config, Model& model) {
   Layer layer{.encoding = rope_of(*row, head_dim, base.value)};
   layer.positions = row->positions;
   layer.base_from = base.from;
-  for (const std::string& type : types_of(file, *row, layers)) {
+  for (const std::string& type : types_of(config, *row, layers)) {
     Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;
     one.type = type;
     model.layers.push_back(std::move(one));
   }
+  if (const Windowed* windows = windowed(row->model_type)) warn_of_windows(file, *windows, model.layers);
   const std::string_view heads = file.spelled(head_keys(*row));
   model.heads = heads.empty() ? row->heads : *file.integer(heads, 1, most_heads);
   model.kv_heads = model.heads;

@@ -50,6 +50,29 @@ TEST(HfTowers, AreTheCompositesOwnIfTheirWordIsNoModels) {
   }
 }
 
+TEST(HfTowers, SayWhatLayersWithWindowsSee) {
+  const auto read = [](const std::string& more) {
+    return parse_hf_config(R"({"model_type": "qwen2_5_vl", "hidden_size": 64, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 128, "vision_config": {
+        "model_type": "qwen2_5_vl", "hidden_size": 64, "num_heads": 4, "depth": 9)" +
+                           more + "}}");
+  };
+  const std::string usual = "in 8 of 9 layers a patch sees those of its own window of the image alone, ";
+  const Model given = read(R"(, "fullatt_block_indexes": [2], "window_size": 56)");
+  EXPECT_TRUE(warns(given, "/vision_config/window_size",
+                    usual + "56 pixels each way, which is no run of tokens; the whole image is seen by layer 2"));
+  const Model left_out = read("");
+  EXPECT_TRUE(warns(left_out, "/vision_config/window_size", usual + "112 pixels each way"));
+  EXPECT_TRUE(warns(left_out, "/vision_config/window_size", "seen by layer 7"));
+  EXPECT_TRUE(warns(left_out, "/vision_config/fullatt_block_indexes", "[7, 15, 23, 31] is the default of"));
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(given.towers.at(0).layers[i].type, i == 2 ? "full_attention" : "window_attention");
+    EXPECT_EQ(left_out.towers.at(0).layers[i].type, i == 7 ? "full_attention" : "window_attention");
+  }
+  const Model all = read(R"(, "fullatt_block_indexes": [0, 1, 2, 3, 4, 5, 6, 7, 8], "window_size": 56)");
+  EXPECT_FALSE(warns(all, "/vision_config/window_size", "window"));
+}
+
 TEST(HfTowers, ThatAreNotReadDoNotHideTheLanguageModel) {
   const Model unknown = llava(R"({"model_type": "my_vit", "rope_theta": 100})");
   EXPECT_EQ(described(unknown), "2 full_attention half 10000 16/16 default");
