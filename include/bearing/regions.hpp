@@ -85,8 +85,8 @@ BEARING_EXPORT std::vector<Region> regions(const ReRope& of);
 ///
 /// Throws as attention() does; RangeError unless regions follow each other (the first has no `from`, the last no `to`,
 /// each begins where the one before ends, by the same chunks), if options.band is given, or for an encoding that looks
-/// at whole rows (CoPE); ShapeError for positions of several axes, and for q_turned_at and k_turned_at, which are the
-/// regions' own.
+/// at whole rows (CoPE), or if none turns rows, as regions would do nothing; ShapeError for positions of several axes,
+/// and for q_turned_at and k_turned_at, which are the regions' own.
 template <class T, class O>
 BEARING_EXPORT void attention_in_regions(const AttentionInputs<T>& in, std::span<const Region> regions, View<O, 4> out,
                                          const std::type_identity_t<View<Compute<T>, 3>>& lse,

@@ -4,6 +4,7 @@
 #include <bearing/error.hpp>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "support/attention_encodings.hpp"
 #include "support/errors.hpp"
@@ -147,6 +148,7 @@ bool goes_in_regions(const TermList<double>& terms, const AttentionCase& c) {
 TEST(AttentionInRegions, GivesEveryEncodingsParametersTheirGradients) {
   const test::NamedEncodings all;
   Index count = 0;
+  std::map<Index, RopeTable<double>> tables;  // of each width: what regions turn, beside encodings that turn nothing
   for (const test::NamedEncoding& encoding : all.all()) {
     SCOPED_TRACE(encoding.name);
     AttentionCase c = test::encoding_cases(encoding)[0];
@@ -155,15 +157,18 @@ TEST(AttentionInRegions, GivesEveryEncodingsParametersTheirGradients) {
     const auto made = encoding.make<double>(params, c);
     if (!goes_in_regions(made.list, c)) continue;
     ++count;
+    const RotaryRows<double> rope(tables.try_emplace(c.dim, table<double>(c.dim)).first->second);
+    TermList<double> list = made.list;
+    if (std::none_of(list.begin(), list.end(), [](const auto& term) { return term.turn != nullptr; })) list.add(rope);
     const AttentionData<double> data(c);
     for (const NamedRegions& regions : {examples()[0], examples()[4]}) {
       SCOPED_TRACE(regions.name);
       params.clear_grads();
-      const auto truth = test::regions_truth(data.problem(true), regions.all, made.list);
+      const auto truth = test::regions_truth(data.problem(true), regions.all, list);
       std::vector<std::vector<double>> wanted;
       for (std::size_t p = 0; p < params.count(); ++p) wanted.push_back(params.grads(p));
       params.clear_grads();
-      test::expect_regions<double>(data, truth, regions.all, made.list);
+      test::expect_regions<double>(data, truth, regions.all, list);
       for (std::size_t p = 0; p < params.count(); ++p) {
         test::expect_close(params.grads(p), wanted[p], 16 * std::max(4.0, truth.score_size), c.k_len, "parameter", 1);
       }
@@ -346,6 +351,17 @@ TEST(AttentionInRegions, RefusesWrongCallsAndWritesNothing) {
   test::expect_error<RangeError>(
       [&] { call(data.inputs(), good, {.from = 2}); },
       "[attention_in_regions] band: must be empty, as each region has its own, got 2 to no limit");
+  const AlibiBias<float> bias(Alibi{{0.25, 0.5}});
+  for (const TermList<float>& list : {TermList<float>{}, with(bias)}) {
+    test::expect_error<RangeError>(
+        [&] {
+          attention_in_regions<float, float>(data.inputs(), good, bhtd(out.data(), 1, 2, 9, 8), {}, list,
+                                             data.options());
+        },
+        "[attention_in_regions] encodings: must have one that turns queries and keys, as RoPE does: regions say where "
+        "it turns them, and nothing else, got " +
+            std::to_string(list.size) + " of other kinds");
+  }
   AttentionInputs<float> turned = data.inputs();
   turned.k_turned_at = Positions(3);
   test::expect_error<ShapeError>(

@@ -67,6 +67,12 @@ void check_rest(const char* function, const AttentionInputs<T>& in, const TermLi
                             " to ", said(band.to)));
   }
   check_list(function, terms);
+  if (std::none_of(terms.begin(), terms.end(), [](const Term<Compute<T>>& term) { return term.turn != nullptr; })) {
+    throw RangeError(concat("[", function,
+                            "] encodings: must have one that turns queries and keys, as RoPE does: regions say where "
+                            "it turns them, and nothing else, got ",
+                            terms.size, " of other kinds"));
+  }
   for (const Term<Compute<T>>& term : terms) {
     if (!term.whole_rows) continue;
     throw RangeError(
