@@ -83,8 +83,13 @@ void CheckedInputs<A>::check_table() {
   const auto& table = k.table();
   check_tensor(function, "block_table", table);
   if (table.shape[0] != problem.batch) {
-    throw ShapeError(concat("[", function, "] block_table: must be [batch, blocks of a sequence] with batch = ",
-                            problem.batch, ", got ", table.shape));
+    const bool packed = problem.batch == 1 && table.shape[0] > 1;
+    throw ShapeError(
+        concat("[", function, "] block_table: must be [batch, blocks of a sequence] with batch = ", problem.batch,
+               ", got ", table.shape,
+               packed ? ": packed sequences share one row, of all their blocks in order, and k_starts are at "
+                        "the edges of blocks"
+                      : ""));
   }
   const Index block_size = k.shape()[2];
   if (block_size < 1 || table.shape[1] > max_position / block_size) {

@@ -116,8 +116,13 @@ void AttentionCall<A>::check_masks() const {
 template <class A>
 void AttentionCall<A>::check_starts() const {
   if (!is_given(options.q_starts) && !is_given(options.k_starts)) return;
-  if (!is_given(options.q_starts) || !is_given(options.k_starts) || options.q_starts.shape != options.k_starts.shape ||
-      options.q_starts.shape[0] < 2) {
+  if (is_given(options.q_starts) != is_given(options.k_starts)) {
+    const bool queries = is_given(options.q_starts);
+    throw ShapeError(concat("[", function, "] ", queries ? "k" : "q", "_starts: must be given together with ",
+                            queries ? "q" : "k", "_starts ", queries ? options.q_starts.shape : options.k_starts.shape,
+                            ", got none"));
+  }
+  if (options.q_starts.shape != options.k_starts.shape || options.q_starts.shape[0] < 2) {
     throw ShapeError(concat("[", function, "] q_starts, k_starts: must both be [sequences + 1], got ",
                             options.q_starts.shape, " and ", options.k_starts.shape));
   }

@@ -238,7 +238,9 @@ TEST(AttentionWrongCalls, PackedSequences) {
   const std::vector<Index> q = {0, 1, 3}, k = {0, 2, 5}, late = {1, 2, 3}, short_of = {0, 1, 2}, falling = {0, 3, 2, 3};
   const auto starts = [](const std::vector<Index>& x, Index n) { return dense(x.data(), n); };
   expect_refused<ShapeError>([&](Call& c) { c.options.q_starts = starts(q, 3); },
-                             "q_starts, k_starts: must both be [sequences + 1], got [3] and [0]");
+                             "k_starts: must be given together with q_starts [3], got none");
+  expect_refused<ShapeError>([&](Call& c) { c.options.k_starts = starts(k, 3); },
+                             "q_starts: must be given together with k_starts [3], got none");
   expect_refused<ShapeError>([&](Call& c) { c.options.q_starts = starts(q, 2), c.options.k_starts = starts(k, 3); },
                              "q_starts, k_starts: must both be [sequences + 1], got [2] and [3]");
   expect_refused<ShapeError>([&](Call& c) { c.options.q_starts = starts(q, 1), c.options.k_starts = starts(k, 1); },
