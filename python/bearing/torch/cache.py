@@ -2,6 +2,10 @@
 
 A cache is paged if slots are given: it is [blocks, kv_heads, block_size, head_dim] then, and token t of sequence b stands
 in row ``slots[b, t] % block_size`` of block ``slots[b, t] // block_size``; −1 names no row.
+
+On the CPU a slot below −1 or past the cache, the same slot twice, and two caches that share memory are refused before
+anything is written. On a GPU the numbers of slots are not looked at, as that would wait for the device: slots below 0 name
+no row there, a slot past the cache is an access out of bounds, and of two tokens in one slot it is not said which one stays.
 """
 
 from __future__ import annotations
@@ -9,8 +13,10 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections.abc import Sequence
 from typing import Optional, Union
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +24,7 @@ from .. import _core
 from .compiling import constant_of
 from .dispatch import with_or_without_numbers
 from .encoding import check_fixed, is_given, table_form, table_of, text_of_table
-from .functional import HasTable, Layout, Positions, check_device, positions_of
+from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .ops import arithmetic_of, in_order_of
 from .triton import device
 
@@ -27,6 +33,7 @@ from .triton import device
 FLOAT8 = torch.float8_e4m3fn
 
 Frequencies = Union["_core.RopeFrequencies", "_core.Rope", "_core.RopeTable", HasTable]
+Slots = Union[Tensor, Sequence[Sequence[int]], np.ndarray]
 
 
 def rebase(
@@ -36,7 +43,7 @@ def rebase(
     new_positions: Positions,
     k: Tensor,
     *,
-    slots: Tensor | None = None,
+    slots: Slots | None = None,
     layout: Layout = "bhtd",
 ) -> None:
     """Moves cached keys, which are rotated already, in place: afterwards they are as if they had been rotated with `to` at
@@ -48,12 +55,14 @@ def rebase(
     to: the encoding that they shall have.
     new_positions: where they shall stand.
     k [batch, kv_heads, time, head_dim]: the keys; with slots a paged cache [blocks, kv_heads, block_size, head_dim].
-    slots [batch, time]: block · block_size + row of each token; no two are the same, except −1, which names none.
+    slots [batch, time]: block · block_size + row of each token, as a tensor, a list or an array; no two are the same, except
+        −1, which names none.
     layout: 'bhtd' or 'bthd'; a paged cache has its own.
 
     Nothing has gradients. Raises ShapeError, RangeError or TypeError, whose text names the argument.
     """
     _check("rebase", k=k)
+    slots = _slots_of("rebase", slots, k)
     sizes = _check_slots("rebase", k, slots, layout)
     old, old_first = positions_of("rebase", "old_positions", old_positions, sizes)
     new, new_first = positions_of("rebase", "new_positions", new_positions, sizes)
@@ -61,16 +70,23 @@ def rebase(
     _rebase(k, old, old_first, new, new_first, slots, before, after, layout)
 
 
-def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Tensor | None = None, layout: Layout = "bhtd") -> None:
+def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Slots | None = None, layout: Layout = "bhtd") -> None:
     """Moves cached keys, which are rotated already, by some tokens, in place (llama.cpp's K-shift).
 
     rope: the encoding that k was rotated with.
-    by: how many tokens; negative moves to earlier positions.
+    by: how many tokens, the same for all; negative moves to earlier positions. :func:`rebase` moves each sequence by its own.
     k, slots, layout: as :func:`rebase` takes them.
 
     Raises RangeError for angles as float32, whose roundings depend on both positions: :func:`rebase` takes them.
     """
     _check("shift", k=k)
+    if not isinstance(by, (int, torch.SymInt)) or isinstance(by, bool):
+        got = f"a tensor {list(by.shape)}" if isinstance(by, Tensor) else repr(by)
+        raise TypeError(
+            f"[shift] by: must be a whole number of tokens, by which all move, got {got}: rebase() moves each sequence, or "
+            "each token, by its own amount, from old to new positions"
+        )
+    slots = _slots_of("shift", slots, k)
     _check_slots("shift", k, slots, layout)
     _shift(k, by, slots, text_of("shift", "rope", rope), layout)
 
@@ -81,13 +97,13 @@ def rotate_to_cache(
     v: Tensor,
     k_cache: Tensor,
     v_cache: Tensor,
-    slots: Tensor,
+    slots: Slots,
     *,
     rope: Frequencies,
     positions: Positions = None,
     layout: Layout = "bhtd",
-    k_scale: float = 1.0,
-    v_scale: float = 1.0,
+    k_scale: float | Tensor = 1.0,
+    v_scale: float | Tensor = 1.0,
 ) -> Tensor:
     """Rotates queries and keys, and writes the keys and the values into a paged cache; on a GPU in one launch.
 
@@ -95,19 +111,30 @@ def rotate_to_cache(
     k_cache [blocks, kv_heads, block_size, head_dim], v_cache [blocks, kv_heads, block_size, value_dim]: written to, of the
         type of k and v, or both float8_e4m3fn: then turned keys are divided by k_scale and values by v_scale, and rounded once;
         what is larger than 448 after that becomes 448.
-    slots [batch, time]: block · block_size + row of each token; no two are the same, except −1: that token is not kept.
+    slots [batch, time]: block · block_size + row of each token, as a tensor, a list or an array; no two are the same, except
+        −1: that token is not kept.
     rope: as :func:`bearing.torch.rotate` takes it, except for a table of given numbers.
     positions, layout: as there.
-    k_scale, v_scale: positive; 1 unless the caches are float8_e4m3fn.
+    k_scale, v_scale: positive, a number or a tensor without axes, one for all heads; 1 unless the caches are float8_e4m3fn.
+
+    Under autocast q, k and v are cast to the type of the caches, or where these are float8_e4m3fn to autocast's own, unless
+    they are float64.
 
     Returns q rotated, a new tensor. Nothing has gradients.
+
+    Raises ShapeError, RangeError or TypeError, whose text names the argument; nothing is written then.
     """
+    wide = isinstance(k_cache, Tensor) and k_cache.dtype is not FLOAT8
+    q, k, v = autocast("rotate_to_cache", q, k, v, kernels=True, to=k_cache.dtype if wide else None)
     _check("rotate_to_cache", q=q, k=k, v=v, k_cache=k_cache, v_cache=v_cache)
+    slots = _slots_of("rotate_to_cache", slots, k_cache)
     _check_caches(q, k, v, k_cache, v_cache, slots, layout)
-    _check_scales(k_cache.dtype, k_scale=k_scale, v_scale=v_scale)
+    k_scale, v_scale = (
+        _scale_of(name, one, k_cache.dtype) for name, one in (("k_scale", k_scale), ("v_scale", v_scale))
+    )
     at, first = positions_of("rotate_to_cache", "positions", positions, slots.shape[0])
     form = text_of("rotate_to_cache", "rope", rope)
-    return _write(q, k, v, k_cache, v_cache, slots, at, first, form, layout, float(k_scale), float(v_scale))
+    return _write(q, k, v, k_cache, v_cache, slots, at, first, form, layout, k_scale, v_scale)
 
 
 # The ops, which compilers take whole.
@@ -125,6 +152,7 @@ def _rebase(
     to: str,
     layout: str,
 ) -> None:
+    _check_rows("rebase", slots, k)
     old = old_first if old_positions is None else old_positions
     new = new_first if new_positions is None else new_positions
     if device.takes(k):
@@ -137,6 +165,7 @@ def _rebase(
 
 @torch.library.custom_op("bearing::shift_", mutates_args=("k",))
 def _shift(k: Tensor, by: int, slots: Optional[Tensor], form: str, layout: str) -> None:
+    _check_rows("shift", slots, k)
     if device.takes(k):
         from .triton.cache import shift as shift_there
 
@@ -159,6 +188,8 @@ def _write(
     k_scale: float,
     v_scale: float,
 ) -> Tensor:
+    _check_rows("rotate_to_cache", slots, k_cache)
+    _check_apart(k_cache, v_cache)
     at = first if positions is None else positions
     if device.takes(q):
         from .triton.cache import rotate_to_cache as write_there
@@ -288,19 +319,58 @@ def _check_slot_numbers(function: str, slots: Tensor, cache: Tensor) -> None:
             f"[{function}] slots: must be int32 or int64 [batch, time] on {cache.device}, got {slots.dtype} "
             f"{list(slots.shape)} on {slots.device}"
         )
-    rows = cache.shape[0] * cache.shape[2]
-    if slots.is_cpu and not torch.compiler.is_compiling() and bool((slots >= rows).any()):
-        raise _core.RangeError(f"[{function}] slots: must be below {rows}, the cache's rows, got {int(slots.max())}")
 
 
-def _check_scales(dtype: torch.dtype, **scales: float) -> None:
-    for name, scale in scales.items():
-        if not (isinstance(scale, (int, float)) and 0 < scale < math.inf):
-            raise TypeError(f"[rotate_to_cache] {name}: must be a number larger than 0, got {scale!r}")
-        if scale != 1 and dtype is not FLOAT8:
-            raise TypeError(
-                f"[rotate_to_cache] {name}: must be 1 unless the caches are {FLOAT8}, got {scale!r} for {dtype}"
-            )
+def _slots_of(function: str, slots: Slots | None, cache: Tensor) -> Tensor | None:
+    """Slots as a tensor."""
+    return tensor_given(function, "slots", slots, cache.device)
+
+
+def _check_rows(function: str, slots: Tensor | None, cache: Tensor) -> None:
+    """Raises RangeError for slots on the CPU that name no row of the cache, or one twice. Those on a GPU are not looked at."""
+    if slots is None or not slots.is_cpu:
+        return
+    rows, all_of = cache.shape[0] * cache.shape[2], slots.flatten()
+    wrong = all_of[(all_of < -1) | (all_of >= rows)]
+    if len(wrong):
+        raise _core.RangeError(
+            f"[{function}] slots: must be from 0 to {rows - 1}, the cache's rows, or -1 for none, got {int(wrong[0])}"
+        )
+    kept = all_of[all_of >= 0].sort().values
+    twice = kept[1:][kept[1:] == kept[:-1]]
+    if len(twice):
+        raise _core.RangeError(f"[{function}] slots: must name each row once, got {int(twice[0])} twice")
+
+
+def _check_apart(k_cache: Tensor, v_cache: Tensor) -> None:
+    """Raises ShapeError if the caches have a number in common, which would be a key and a value at once."""
+    if not k_cache.is_cpu or k_cache.untyped_storage().data_ptr() != v_cache.untyped_storage().data_ptr():
+        return
+    of_bytes = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[k_cache.element_size()]
+    k, v = (x.detach().view(of_bytes).numpy() for x in (k_cache, v_cache))
+    try:
+        shared = np.shares_memory(k, v, max_work=_MOST_WORK)
+    except RuntimeError:  # it would take long to find out
+        return
+    if shared:
+        raise _core.ShapeError("[rotate_to_cache] v_cache: must share no memory with k_cache, got caches that overlap")
+
+
+_MOST_WORK = 100_000  # steps of a search, a millisecond or so
+
+
+def _scale_of(name: str, scale: float | Tensor, dtype: torch.dtype) -> float:
+    if isinstance(scale, Tensor) and scale.dim() == 0 and scale.device.type != "meta":
+        scale = scale.item()
+    if isinstance(scale, bool) or not (isinstance(scale, (int, float)) and 0 < scale < math.inf):
+        of_heads = "; there are no scales for each head" if isinstance(scale, Tensor) else ""
+        got = f"a tensor {list(scale.shape)}" if of_heads else repr(scale)
+        raise TypeError(f"[rotate_to_cache] {name}: must be a number larger than 0, got {got}{of_heads}")
+    if scale != 1 and dtype is not FLOAT8:
+        raise TypeError(
+            f"[rotate_to_cache] {name}: must be 1 unless the caches are {FLOAT8}, got {scale!r} for {dtype}"
+        )
+    return float(scale)
 
 
 def _check_caches(
@@ -316,16 +386,15 @@ def _check_caches(
             )
     for name, x, cache in (("k_cache", k, k_cache), ("v_cache", v, v_cache)):
         heads = x.shape[time[1]]
-        fits = cache.dim() == 4 and cache.shape[1] == heads and cache.shape[3] == x.shape[3]
-        if (
-            not fits
-            or cache.dtype not in (q.dtype, FLOAT8)
-            or x.dtype is not q.dtype
-            or cache.dtype is not k_cache.dtype
-        ):
+        if x.dtype is not q.dtype:
+            raise TypeError(f"[{function}] {name[0]}: must be {q.dtype}, as q is, got {x.dtype}")
+        if cache.dtype not in (q.dtype, FLOAT8) or cache.dtype is not k_cache.dtype:
+            raise TypeError(
+                f"[{function}] {name}: must be {q.dtype}, as q is, or both caches {FLOAT8}, got {cache.dtype}"
+            )
+        if cache.dim() != 4 or cache.shape[1] != heads or cache.shape[3] != x.shape[3]:
             raise _core.ShapeError(
-                f"[{function}] {name}: must be {q.dtype}, or both caches {FLOAT8}, [blocks, {heads}, block_size, {x.shape[3]}], got {cache.dtype} "
-                f"{list(cache.shape)}"
+                f"[{function}] {name}: must be [blocks, {heads}, block_size, {x.shape[3]}], got {list(cache.shape)}"
             )
     if k_cache.shape[:3] != v_cache.shape[:3]:
         raise _core.ShapeError(

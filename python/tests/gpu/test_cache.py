@@ -190,11 +190,99 @@ def test_wrong_calls_say_what_must_hold(device):
             TypeError,
             r"v_scale: must be a number larger than 0, got 0",
         ),
-        (lambda: written(k.to(SMALL), k), bearing.ShapeError, r"v_cache: must be torch.float32, or both caches"),
-        (lambda: written(k.to(torch.float8_e5m2), k), bearing.ShapeError, r"k_cache: must be torch.float32, or both"),
+        (
+            lambda: written(k.to(SMALL), k.clone()),
+            TypeError,
+            r"v_cache: must be torch.float32, as q is, or both caches",
+        ),
+        (lambda: written(k.to(torch.float8_e5m2), k), TypeError, r"k_cache: must be torch.float32, as q is, or both"),
+        (
+            lambda: written(k, torch.zeros(3, 1, 4, 8, device=device)),
+            bearing.ShapeError,
+            r"v_cache: must be \[blocks, 2, block_size, 8\], got \[3, 1, 4, 8\]",
+        ),
+        (
+            lambda: bt.rotate_to_cache(row, row.double(), row, k, k.clone(), slots, rope=ROPE),
+            TypeError,
+            r"\[rotate_to_cache\] k: must be torch.float32, as q is, got torch.float64",
+        ),
+        (
+            lambda: written(k.to(SMALL), k.to(SMALL), k_scale=torch.full((2,), 0.5)),
+            TypeError,
+            r"k_scale: must be a number larger than 0, got a tensor \[2\]; there are no scales for each head",
+        ),
+        (
+            lambda: bt.shift(LONG, -3.5, k),
+            TypeError,
+            r"\[shift\] by: must be a whole number .* got -3.5: rebase\(\) moves",
+        ),
+        (
+            lambda: bt.shift(LONG, torch.tensor([1, 2]), k, slots=slots),
+            TypeError,
+            r"\[shift\] by: must be .* by which all move, got a tensor \[2\]: rebase\(\) moves each sequence",
+        ),
+        (
+            lambda: bt.shift(LONG, 1, k, slots="all"),
+            TypeError,
+            r"\[shift\] slots: must be a tensor, a list or an array",
+        ),
+        (
+            lambda: bt.shift(LONG, 1, k, slots=[[1], [2, 3]]),
+            TypeError,
+            r"\[shift\] slots: must be numbers with one length",
+        ),
     ]:
         with pytest.raises(error, match=text):
             call()
     if device == "cpu":
-        with pytest.raises(bearing.RangeError, match="must be below 12"):
-            bt.shift(LONG, 1, k, slots=slots + 8)
+        before = [torch.randn(3, 2, 4, 8) for _ in range(2)]
+        own = [x.clone() for x in before]
+        shared = torch.zeros(3, 2, 4, 16)
+        for wrong, text in [
+            (slots + 8, r"slots: must be from 0 to 11, the cache's rows, or -1 for none, got 13"),
+            (slots - 1, r"slots: must be from 0 to 11, .* got -2"),
+            (slots.clamp(min=3), r"slots: must name each row once, got 3 twice"),
+        ]:
+            calls = [
+                lambda slots=wrong: bt.shift(LONG, 1, own[0], slots=slots),
+                lambda slots=wrong: bt.rebase(LONG, 0, LONG, 1, own[0], slots=slots),
+                lambda slots=wrong: bt.rotate_to_cache(row, row, row, *own, slots, rope=ROPE),
+            ]
+            for call in (*calls, torch.compile(calls[2], backend="aot_eager")):
+                with pytest.raises(bearing.RangeError, match=text):
+                    call()
+        assert all(torch.equal(a, b) for a, b in zip(before, own, strict=True))
+        for caches in [(k, k), (k, k.view(3, 2, 4, 8)), (shared[..., :8], shared[..., 7:15])]:
+            with pytest.raises(bearing.ShapeError, match="v_cache: must share no memory with k_cache"):
+                written(*caches)
+        assert not k.any() and not shared.any()
+        both = torch.zeros(3, 2, 2, 4, 8)
+        for caches in [
+            (both[:, 0], both[:, 1]),
+            (shared[..., :8], shared[..., 8:]),
+        ]:  # one buffer, block by block or row by row
+            bt.rotate_to_cache(row + 1, row + 1, row + 1, *caches, slots, rope=ROPE)
+            assert all(x.any() for x in caches)
+
+
+def test_slots_and_scales_come_as_they_are_at_hand(device):
+    row = torch.randn(2, 2, 4, 8, device=device)
+    empty = lambda: [torch.zeros(3, 2, 4, 8, device=device).to(SMALL) for _ in range(2)]
+    wanted, found = empty(), empty()
+    out = bt.rotate_to_cache(row, row, row, *wanted, SLOTS.to(device), rope=ROPE, k_scale=0.5)
+    scale = torch.tensor(0.5, device=device)
+    for slots in (SLOTS.tolist(), SLOTS.numpy()):
+        assert torch.equal(bt.rotate_to_cache(row, row, row, *found, slots, rope=ROPE, k_scale=scale), out)
+        assert all(torch.equal(a.float(), b.float()) for a, b in zip(wanted, found, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, SMALL])
+def test_autocast_casts_to_what_the_caches_hold(dtype, device):
+    row = torch.randn(2, 2, 4, 8, device=device)
+    there, own = ([torch.zeros(3, 2, 4, 8, device=device).to(dtype) for _ in range(2)] for _ in range(2))
+    kind = torch.device(device).type
+    with torch.autocast(kind, torch.bfloat16):
+        out = bt.rotate_to_cache(row, row, row, *there, SLOTS.to(device), rope=ROPE)
+    cast = row.to(torch.bfloat16 if dtype is SMALL else dtype)
+    assert torch.equal(out, bt.rotate_to_cache(cast, cast, cast, *own, SLOTS.to(device), rope=ROPE))
+    assert all(torch.equal(a.float(), b.float()) for a, b in zip(there, own, strict=True))
