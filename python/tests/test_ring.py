@@ -103,7 +103,10 @@ def test_twice_the_processes_need_half_the_memory_each(results: dict[int, Any]) 
 
 
 refusals = {
-    "keys of another dim on one process": ("rank {last} of the group refused", "ShapeError: [attention] k: must be"),
+    "keys of another dim on one process": (
+        "rank {last} of the group refused",
+        "ShapeError: [ring_attention] k: must be",
+    ),
     "another mask on one process": ("mask: must be the same", "mask: must be the same"),
     "another type on one process": ("dtype: must be the same", "dtype: must be the same"),
     "other parameters on one process": ("parameters: must be the same", "parameters: must be the same"),

@@ -34,6 +34,7 @@ from .modules import *
 from .norm import norm_rotate
 from .resize import resize, resize_grid
 from .ring import ring_attention
+from .ring_group import RingRefused
 from .rows import Rope, Xpos
 from .scores import add_scores, add_values
 from .shards import shard, shard_positions
@@ -46,6 +47,7 @@ __all__ = [
     "Fixed",
     "MultiHeadAttention",
     "Plan",
+    "RingRefused",
     "Rope",
     "ScoreMod",
     "Xpos",

@@ -23,9 +23,10 @@ from .. import _core
 from .compiling import eager
 from .dispatch import is_transformed
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of, traits_of
-from .functional import Layout, Positions, _autocast, positions_of
+from .functional import Layout, Positions, autocast, positions_of
 from .ops import _plain, _spread, arithmetic_of
-from .ring_group import Extent, Pending, Refused, Ring, Shard
+from .ring_group import Extent, Pending, Ring, RingRefused, Shard
+from .words import in_words_of
 
 # Tags of messages; tensors of one message count up from them.
 _keys_tag, _sums_tag, _home_tag = 0, 10, 20
@@ -73,7 +74,8 @@ def ring_attention(
     result: what attention over all keys gives, up to rounding.
 
     Every process of the group calls it with the same encodings, parameters and options, and runs the backward too. An
-    argument that one process refuses raises an error on all of them.
+    argument that one process refuses raises its own error there, which names the argument, and
+    :class:`bearing.torch.RingRefused` on all others.
 
     Gradients of q, k and v are those of this shard, of the sum of all processes' losses. Each process holds a copy of
     the sinks and of the encodings' parameters. Their gradients are summed over the group in rank order, so that they
@@ -95,7 +97,7 @@ def ring_attention(
         failure = error
     try:
         shards = ring.agree(None if call is None else call.extents, {} if call is None else call.same(tensors))
-    except Refused:
+    except RingRefused:
         if failure is not None:
             raise failure from None
         raise
@@ -254,7 +256,7 @@ def _prepare(
     out_dtype: torch.dtype | None,
 ) -> tuple[Call, tuple[Tensor | None, ...]]:
     """The arguments of one process, checked: a Call, and the tensors that have gradients."""
-    q, k, v = _autocast("ring_attention", q, k, v)
+    q, k, v = autocast("ring_attention", q, k, v)
     if mask not in ("none", "causal"):
         raise ValueError(f"[ring_attention] mask: must be 'none' or 'causal', which go by position, got {mask!r}")
     if layout not in ("bhtd", "bthd"):
@@ -305,6 +307,7 @@ def _explicit(name: str, positions: Positions, length: int) -> Tensor:
     return at.detach().to(torch.float64 if at.is_floating_point() else torch.int64).contiguous()
 
 
+@in_words_of("ring_attention", "attention")
 def _check(call: Call, tensors: Sequence[Tensor | None]) -> None:
     """Lets bearing refuse now what it would refuse later: all keys without queries, and all queries without keys."""
     q, k, v, sinks, *parameters = tensors

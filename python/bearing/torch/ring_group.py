@@ -11,8 +11,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-class Refused(RuntimeError):
-    """Another process of the group refused its arguments, or they do not fit this one's."""
+class RingRefused(RuntimeError):
+    """What :func:`bearing.torch.ring_attention` raises where another process of the group refused its arguments, or they do
+    not fit this one's. It is raised before anything is sent, on every process that has no error of its own.
+    """
 
 
 class Extent(NamedTuple):
@@ -71,7 +73,7 @@ class Ring:
         """Everybody's shards. ``same`` must be alike on all processes, the same names in the same order.
 
         mine None: this process refuses. Everybody then hears of it here, and nobody waits for messages that will never
-        come. Raises Refused on every process if there is anything to refuse.
+        come. Raises RingRefused on every process if there is anything to refuse.
         """
         names = ["how many encodings, masks and options there are", *same]
         # 48 bits, exact in float64.
@@ -85,12 +87,12 @@ class Ring:
         dist.all_gather(rows, row, group=self.group)
         for rank, other in enumerate(rows):
             if other[0] == 0:
-                raise Refused(f"[ring_attention] rank {rank} of the group refused its arguments")
+                raise RingRefused(f"[ring_attention] rank {rank} of the group refused its arguments")
         for number, name in enumerate(names):
             for rank, other in enumerate(rows):
                 if other[7 + number] != rows[0][7 + number]:
                     got = f", got {same[name]!r} on rank {self.rank}" if name in same else ""
-                    raise Refused(
+                    raise RingRefused(
                         f"[ring_attention] {name}: must be the same on all processes, "
                         f"but ranks 0 and {rank} of the group differ{got}"
                     )
