@@ -348,5 +348,25 @@ TEST(HfConfig, NegativeAnglesAreFrequenciesBelow0) {
             std::string::npos);
 }
 
+TEST(HfConfig, LayersSayWhatAttentionTakes) {
+  const auto takes = [](const Layer& layer, const Window& window, const Band& band) {
+    const Window got = layer.attention_window();
+    return got.before == window.before && got.after == window.after && layer.attention_band() == band;
+  };
+  EXPECT_TRUE(takes({}, {}, {}));
+  EXPECT_TRUE(takes({.encoding = NoPosition{}, .type = "window_attention"}, {}, {}));
+  EXPECT_TRUE(
+      takes({.encoding = NoPosition{}, .type = "sliding_attention", .window = 9}, {.before = 8, .after = 0}, {}));
+  EXPECT_TRUE(takes({.encoding = NoPosition{}, .type = "sliding_attention", .window = 9, .window_after = 8},
+                    {.before = 8, .after = 8}, {}));
+  const std::string type = "chunked_attention";
+  EXPECT_TRUE(takes({.encoding = NoPosition{}, .type = type}, {}, {}));
+  EXPECT_TRUE(takes({.encoding = NoPosition{}, .type = type, .window = 9}, {}, {.from = 0, .to = 1, .chunk = 9}));
+  EXPECT_TRUE(takes({.encoding = NoPosition{}, .type = type, .window = 9, .window_after = 8, .chunks_before = 2}, {},
+                    {.from = 0, .to = 3, .chunk = 9}));
+  EXPECT_TRUE(
+      takes({.encoding = NoPosition{}, .type = type, .window = 9, .chunks_before = -1}, {}, {.from = 0, .chunk = 9}));
+}
+
 }  // namespace
 }  // namespace bearing

@@ -337,4 +337,16 @@ namespace bearing {
 
 bool Layer::attends() const { return hf::attending_type(type); }
 
+Window Layer::attention_window() const {
+  if (window == 0 || type == hf::chunked) return {};
+  return {.before = window - 1, .after = window_after};
+}
+
+Band Layer::attention_band() const {
+  if (window == 0 || type != hf::chunked) return {};
+  Band band{.from = 0, .chunk = window};
+  if (chunks_before >= 0) band.to = chunks_before + 1;
+  return band;
+}
+
 }  // namespace bearing

@@ -68,6 +68,10 @@ struct Layer {
 
   /// False where tokens are mixed without attention, by the type: linear_attention, mamba, recurrent, conv, …
   BEARING_EXPORT bool attends() const;
+  /// What attention takes as its window: without limits if the layer has none, or sees chunks.
+  BEARING_EXPORT Window attention_window() const;
+  /// What attention takes as its band: the query's chunk and chunks_before; of other layers a band without limits.
+  BEARING_EXPORT Band attention_band() const;
 };
 
 /// What is added to the input.

@@ -43,11 +43,11 @@ class Named {
   Argument argument(const char* name) const { return {function_, name}; }
 
  private:
-  static constexpr std::size_t shared = 16;
-  static constexpr std::array<std::string_view, 19> names{
+  static constexpr std::size_t shared = 17;
+  static constexpr std::array<std::string_view, 20> names{
       "mask",      "window",   "q_positions", "k_positions", "scale",     "soft_cap",    "sinks",
       "k_lengths", "key_mask", "visible",     "q_starts",    "k_starts",  "block_table", "layout",
-      "threads",   "regions",  "d_lse",       "out_dtype",   "return_lse"};
+      "threads",   "regions",  "band",        "d_lse",       "out_dtype", "return_lse"};
 
   /// Its place in `names`, or their number. Names in a program's text are interned, so that most are found by address.
   static std::size_t index_of(PyObject* key) {
@@ -100,6 +100,7 @@ struct Call {
     threads = named.take<Index>("threads", 1);
     for (const Array* other : {&k, &v}) same_type(*other);
     take_regions(named.take("regions"));
+    band = band_given(named.take("band"), {name, "band"});
   }
 
   void same_type(const Array& other) const { check_same_type(other, q, "q"); }
@@ -128,6 +129,7 @@ struct Call {
   nb::object sinks;
   Mask mask = Mask::none;
   Window window;
+  Band band;
   std::optional<double> scale;
   double soft_cap = 0;
   bool time_first = false;
@@ -144,6 +146,7 @@ struct Options {
   /// `scores`: [batch, heads, q_len, k_len] of the call.
   Options(const Call& call, const std::array<Index, 4>& scores) : value{.mask = call.mask} {
     value.window = call.window;
+    value.band = call.band;
     value.scale = call.scale;
     value.soft_cap = call.soft_cap;
     value.k_lengths = call.k_lengths.view<1>();
@@ -305,7 +308,7 @@ constexpr const char* options_text =
     "sinks: ArrayLike | None = None, k_lengths: ArrayLike | None = None, key_mask: ArrayLike | None = None, "
     "visible: ArrayLike | None = None, q_starts: ArrayLike | None = None, k_starts: ArrayLike | None = None, "
     "block_table: ArrayLike | None = None, layout: Literal['bhtd', 'bthd'] = 'bhtd', threads: int = 1, "
-    "regions: DualChunk | SelfExtend | ReRope | Sequence[Region] | None = None";
+    "regions: DualChunk | SelfExtend | ReRope | Sequence[Region] | None = None, band: DistanceBand | None = None";
 
 }  // namespace
 
@@ -320,6 +323,14 @@ void bind_attention(nb::module_& m) {
       },
       nb::arg("function"), nb::arg("regions").none(), nb::sig("def _region_text(function: str, regions: Any) -> str"),
       "Regions as the text that programs of JAX keep; nothing for None.");
+  m.def(
+      "_band_text",
+      [](const std::string& function, nb::handle band) {
+        const Band given = band_given(band, {function.c_str(), "band"});
+        return given == Band{} ? std::string() : text_of(given);
+      },
+      nb::arg("function"), nb::arg("band").none(), nb::sig("def _band_text(function: str, band: Any) -> str"),
+      "A band as the text that programs of JAX keep; nothing for None.");
   m.def(
       "attention", forward, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("encodings") = nb::none(),
       nb::arg("options"), nb::sig(forward_sig.c_str()),
@@ -360,6 +371,10 @@ void bind_attention(nb::module_& m) {
       "regions: a DualChunk, SelfExtend or ReRope, or a list of Region: rows are turned at other positions from "
       "region to region of "
       "distances.\n"
+      "band: a DistanceBand: the query sees keys whose distance behind it lies in the band alone, by positions "
+      "whatever the mask\n"
+      "    goes by. DistanceBand(begin=0, end=1, chunk=n) leaves the query's own chunk of n positions; not with "
+      "regions.\n"
       "out_dtype: float32 keeps all bits of out where q has 16, for merge().\n\n"
       "Returns out [batch, heads, q_len, value_dim], of q's kind and type. With return_lse it returns (out, lse): "
       "lse [batch,\n"

@@ -67,6 +67,13 @@ const RecordType& other_encoding() {
   return type;
 }
 
+nb::object limits_of(const Window& window) {
+  const bool limits = window.before >= 0 || window.after >= 0;
+  return limits ? nb::object(nb::make_tuple(window.before, window.after)) : nb::none();
+}
+
+nb::object limits_of(const Band& band) { return band.limits() ? spec_object(Record::of(band)) : nb::none(); }
+
 void bind_layers(nb::module_& m) {
   bind_record(m, no_position());
   bind_record(m, other_encoding());
@@ -84,6 +91,10 @@ void bind_layers(nb::module_& m) {
         "How many tokens after the query the window holds, where the layer looks both ways: ModernBERT, …"},
        {"chunks_before", "int", [](const Layer& l) { return number(l.chunks_before); },
         "How many chunks before its own the query sees too, in a layer of chunks; -1 for all: SeamlessM4T 2."},
+       {"attention_window", "tuple[int, int] | None", [](const Layer& l) { return limits_of(l.attention_window()); },
+        "What attention() takes as window: (before, after), or None if it has no window or sees chunks."},
+       {"attention_band", "DistanceBand | None", [](const Layer& l) { return limits_of(l.attention_band()); },
+        "What attention() takes as band: the query's chunk and chunks_before, or None if it does not see chunks."},
        {"part", "str", [](const Layer& l) { return text(l.part); },
         "'encoder' or 'decoder' in a model that has both, else ''."},
        {"temperature", "Any",

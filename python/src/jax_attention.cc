@@ -42,6 +42,7 @@ struct AttentionArrays {
   AttentionOptions<A> options(const Frame& frame, Index i) const {
     AttentionOptions<A> out{.mask = mask_of(frame)};
     out.window = {frame.integer("window_before"), frame.integer("window_after")};
+    out.band = band_of(frame.text("band"));
     if (frame.flag("scaled")) out.scale = frame.number("scale");
     out.soft_cap = frame.number("soft_cap");
     if (sinks) out.sinks.value = view<const A, 1>(frame, *sinks, i);

@@ -25,6 +25,7 @@ class Writer {
   Writer& operator<<(const std::optional<T>& number) {
     return number ? *this << *number : *this << std::nan("");
   }
+  Writer& operator<<(const Band& band) { return *this << band.from << band.to << band.chunk; }
   Writer& operator<<(const Placing& at) { return *this << at.period << at.group << at.step << at.offset << at.most; }
 
   std::string text;
@@ -54,6 +55,7 @@ class Reader {
     if (!std::isnan(read)) number = static_cast<T>(read);
     return *this;
   }
+  Reader& operator>>(Band& band) { return *this >> band.from >> band.to >> band.chunk; }
   Reader& operator>>(Placing& at) { return *this >> at.period >> at.group >> at.step >> at.offset >> at.most; }
 
  private:
@@ -86,9 +88,28 @@ std::vector<Region> regions_given(nb::handle given, const Argument& argument) {
   return made;
 }
 
+Band band_given(nb::handle given, const Argument& argument) {
+  if (given.is_none()) return {};
+  if (const Band* band = spec_as<Band>(given)) return *band;
+  argument.fail("a DistanceBand or None", nb::cast<std::string>(nb::repr(given)));
+}
+
+std::string text_of(const Band& band) {
+  Writer to;
+  to << band;
+  return to.text;
+}
+
+Band band_of(std::string_view text) {
+  Band band;
+  Reader from(text);
+  if (from.more()) from >> band;
+  return band;
+}
+
 std::string text_of(const std::vector<Region>& regions) {
   Writer to;
-  for (const Region& one : regions) to << one.band.from << one.band.to << one.band.chunk << one.q << one.k;
+  for (const Region& one : regions) to << one.band << one.q << one.k;
   return to.text;
 }
 
@@ -96,7 +117,7 @@ std::vector<Region> regions_of(std::string_view text) {
   std::vector<Region> made;
   for (Reader from(text); from.more();) {
     Region& one = made.emplace_back();
-    from >> one.band.from >> one.band.to >> one.band.chunk >> one.q >> one.k;
+    from >> one.band >> one.q >> one.k;
   }
   return made;
 }

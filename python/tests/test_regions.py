@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import bearing
@@ -93,6 +94,62 @@ def test_attention_in_regions_is_the_papers_formula(regions, distance_of):
     np.testing.assert_allclose(step, out[:, :, -1:], atol=1e-12)
 
 
+ALIBI = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+
+
+def test_regions_without_an_encoding_that_they_turn_are_refused():
+    q, k, v = tensors(dtype=np.float32)
+    for encodings in (None, ALIBI):
+        with pytest.raises(
+            bearing.RangeError, match="encodings: must have one that turns queries and keys, as RoPE does"
+        ):
+            bearing.attention(q, k, v, encodings, mask="causal", regions=bearing.ReRope(window=4))
+
+
+BANDS = [
+    (bearing.DistanceBand(begin=0, end=1, chunk=7), lambda m, n: m // 7 == n // 7),
+    (bearing.DistanceBand(begin=0, end=3, chunk=7), lambda m, n: (m // 7 >= n // 7) & (m // 7 - n // 7 < 3)),
+    (bearing.DistanceBand(begin=5), lambda m, n: m - n >= 5),
+    (bearing.DistanceBand(begin=-2, end=9), lambda m, n: (m - n >= -2) & (m - n < 9)),
+]
+PLACES = np.arange(TIME)
+WRONG_BANDS = [
+    ({"band": 7}, r"\[attention\] band: must be a DistanceBand or None, got 7"),
+    ({"band": BANDS[0][0], "regions": bearing.ReRope(window=4)}, r"band: must be (None|empty), as each region has its own|"
+     r"band: must be None beside regions"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("band", "sees"), BANDS, ids=repr)
+def test_a_band_hides_what_lies_outside_of_it(band, sees):
+    q, k, v = tensors(dtype=np.float32)
+    visible = sees(PLACES[:, None], PLACES)
+    for mask in ("none", "causal", "causal_bottom_right"):
+        how = dict(mask=mask, return_lse=True)
+        found, wanted = (
+            bearing.attention(q, k, v, ALIBI, **how, **one) for one in ({"band": band}, {"visible": visible})
+        )
+        for a, b in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+        d_found, d_wanted = (
+            bearing.attention_backward(q, k, v, *wanted, wanted[0], ALIBI, mask=mask, **one)[:3]
+            for one in ({"band": band}, {"visible": visible})
+        )
+        for a, b in zip(d_found, d_wanted, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+    step = bearing.attention(q[:, :, -1:], k, v, mask="causal", band=band, q_positions=TIME - 1)
+    whole = bearing.attention(q, k, v, mask="causal", visible=visible)
+    np.testing.assert_allclose(step, whole[:, :, -1:], atol=1e-6)
+
+
+@pytest.mark.parametrize(("given", "text"), WRONG_BANDS)
+def test_wrong_bands_are_refused(given, text):
+    q, k, v = tensors(dtype=np.float32)
+    for attention in (bearing.attention, bj.attention, lambda *x, **rest: bt.attention(*map(torch.tensor, x), **rest)):
+        with pytest.raises((TypeError, bearing.RangeError), match=text):
+            attention(q, k, v, mask="causal", **given)
+
+
 def test_regions_beyond_the_text_change_no_bit():
     q, k, v = tensors(dtype=np.float32)
     plain = bearing.attention(q, k, v, NARROW, mask="causal")
@@ -149,6 +206,24 @@ def test_pytorch_has_the_gradients(regions):
     assert torch.autograd.gradcheck(run, (*inputs, table, sinks), atol=1e-6, fast_mode=True)
 
 
+@pytest.mark.parametrize(("band", "sees"), BANDS, ids=repr)
+def test_pytorch_takes_a_band(band, sees):
+    visible = torch.tensor(sees(PLACES[:24, None], PLACES[:24]))
+    inputs = [torch.tensor(x[:1, :, :24], requires_grad=True) for x in tensors()]
+    run = lambda *x, **given: bt.attention(*x, mask="none", **given)
+    text = json.dumps(band.to_dict())
+    compiled = torch.compile(lambda *x: run(*x, band=text), fullgraph=True, backend="aot_eager")
+    for out in (run(*inputs, band=band), run(*inputs, band=text), compiled(*inputs)):
+        torch.testing.assert_close(out, run(*inputs, visible=visible))
+    assert torch.autograd.gradcheck(lambda *x: run(*x, band=band), inputs, fast_mode=True)
+    layer = bt.MultiHeadAttention(32, 4, mask="causal", band=band)
+    x = torch.randn(1, 24, 32)
+    torch.testing.assert_close(torch.compile(layer, fullgraph=True, backend="aot_eager")(x), layer(x))
+    assert torch.equal(copy.deepcopy(layer)(x), layer(x))
+    there = inputs[0].float().to("meta")
+    assert "bands of distances are computed on the CPU" in bt.plan(there, there, there, mask="causal", band=band).reason
+
+
 def test_a_compiled_module_has_the_same_numbers():
     torch.manual_seed(1)
     rope = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))
@@ -196,6 +271,14 @@ def test_jax_has_the_numbers_and_gradients_of_bearing(regions):
         np.testing.assert_array_equal(one, wanted)
     np.testing.assert_array_equal(grads[3][1].parameters["table"], d_parameters[1]["table"])
     np.testing.assert_array_equal(grads[4], d_sinks)
+
+
+@pytest.mark.parametrize(("band", "sees"), BANDS, ids=repr)
+def test_jax_takes_a_band(band, sees):
+    q, k, v = (jnp.asarray(x) for x in tensors())
+    visible = sees(PLACES[:, None], PLACES)
+    run = lambda given: jax.jit(jax.grad(lambda q: (bj.attention(q, k, v, mask="causal", **given) ** 2).sum()))(q)
+    np.testing.assert_allclose(run({"band": band}), run({"visible": visible}), atol=1e-12)
 
 
 def test_jax_maps_over_regions_and_refuses_what_are_none():

@@ -112,15 +112,35 @@ def test_a_wrong_argument_is_named(name, wanted):
         ),
         (
             lambda q: bt.attention(q, q, q, mask="none", visible=[1, "x"]),
-            r"\[attention\] visible: must be (a dense tensor|an array)",
+            r"\[attention\] visible: must be numbers with one length along each axis, got \[1, 'x'\]",
         ),
         (
-            lambda q: bt.attention(q, q, q, mask="none", key_mask=np.ones((2, TIME), bool)),
-            r"\[attention\] key_mask: must be a dense tensor or None, got .*ndarray",
+            lambda q: bt.attention(q, q, q, mask="none", key_mask="x"),
+            r"\[attention\] key_mask: must be a tensor, a list or an array, got .*str",
         ),
         (
-            lambda q: bt.attention(q, q, q, mask="none", k_lengths=[3, 4]),
-            r"\[attention\] k_lengths: must be a dense tensor or None, got .*list",
+            lambda q: bt.attention(q, q, q, mask="none", k_lengths=3),
+            r"\[attention\] k_lengths: must be a tensor, a list or an array, got .*int",
+        ),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", q_positions=3.0),
+            r"\[attention\] q_positions: must be a tensor, an int or None, got 3.0: places between tokens are a tensor",
+        ),
+        (
+            lambda q: bt.attention(q, q.to(torch.float8_e4m3fn), q, mask="none"),
+            r"\[attention\] k: must be of the type of q, .* got torch.float8_e4m3fn: widen what the call reads",
+        ),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", q_starts=[0, TIME]),
+            r"\[attention\] k_starts: must be given together with q_starts \[2\], got none",
+        ),
+        (
+            lambda q: bt.attention(*[q.detach()[:1]] * 3, mask="none", block_table=[[0], [1]], k_lengths=[1]),
+            r"\[attention\] block_table: must be .* got \[2, 1\]: packed sequences share one row, of all their blocks",
+        ),
+        (
+            lambda q: bt.attention(q, q, q, mask="none", band="x"),
+            r"\[attention\] band: must be JSON of a DistanceBand",
         ),
         (
             lambda q: bt.attention(q, q, q, bt.Rope, mask="none"),
@@ -138,7 +158,7 @@ def test_a_wrong_argument_is_named(name, wanted):
 )
 @pytest.mark.parametrize("wanted", [True, False], ids=["with gradients", "without"])
 def test_the_callers_word_is_used(wrong, text, wanted):
-    with pytest.raises(TypeError, match=text):
+    with pytest.raises((TypeError, ValueError), match=text):
         wrong(torch.randn(2, HEADS, TIME, DIM, requires_grad=wanted))
 
 
@@ -244,6 +264,24 @@ def test_a_layer_says_which_options_it_takes():
         TypeError, match=r"^\[MultiHeadAttention\] has no argument layout; beside mask it takes window,"
     ):
         bt.MultiHeadAttention(16, 2, mask="causal", layout="bthd")
+
+
+def test_lists_and_arrays_are_taken_for_tensors():
+    q = rows(DIM, wanted=False)
+    seen = np.tril(np.ones((TIME, TIME), bool))
+    for given in (
+        {"k_lengths": [3, 4]},
+        {"k_lengths": np.array([3, 4])},
+        {"key_mask": [[True] * 4 + [False] * 2] * 2},
+        {"visible": seen},
+        {"q_starts": [0, 2, TIME], "k_starts": np.array([0, 3, TIME])},
+    ):
+        as_tensors = {name: torch.as_tensor(x) for name, x in given.items()}
+        wanted = bt.attention(q, q, q, mask="none", **as_tensors)
+        assert torch.equal(bt.attention(q, q, q, mask="none", **given), wanted)
+    paged = dict(mask="none", block_table=[[1], [0]], k_lengths=[3, 4])
+    wanted = bt.attention(q, q.flip(0), q.flip(0), mask="none", k_lengths=[3, 4])
+    assert torch.equal(bt.attention(q, q, q, **paged), wanted)
 
 
 def test_what_no_text_and_no_number_of_processes_may_be():

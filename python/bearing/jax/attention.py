@@ -55,6 +55,7 @@ class _Options(NamedTuple):
     soft_cap: float
     out_dtype: Any
     regions: str
+    band: str
     time_first: bool
     threads: int
 
@@ -109,6 +110,7 @@ def attention(
     out_dtype: Any = None,
     return_lse: bool = False,
     regions: Any = None,
+    band: _core.DistanceBand | None = None,
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """Computes softmax attention with any list of encodings. Its memory is linear in the lengths.
 
@@ -143,8 +145,9 @@ def attention(
 
     regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or a list of ``Region``: rows are then turned at other
         positions from region to region of one softmax.
+    band: a ``bearing.DistanceBand``: a query sees keys whose distance lies in it alone; not with regions.
 
-    window, scale, soft_cap, layout, threads and regions are static. Returns out, of q's type. With return_lse it returns (out,
+    window, scale, soft_cap, layout, threads, regions and band are static. Returns out, of q's type. With return_lse it returns (out,
     lse): lse [batch, heads, q_len] has the logarithms of the rows' sums. It lacks the axes that q lacks.
     """
     time_first = is_time_first("attention", layout)
@@ -177,6 +180,7 @@ def attention(
         soft_cap=_soft_cap_of(soft_cap),
         out_dtype=_result_type(qs.dtype, out_dtype),
         regions=_core._region_text("attention", regions),
+        band=_band_of(band, regions),
         time_first=time_first,
         threads=threads_of("attention", threads),
     )
@@ -190,6 +194,15 @@ def _soft_cap_of(soft_cap: Any) -> float:
     if number < 0:
         raise _core.RangeError(f"[attention] soft_cap: must be positive, or 0 for none, got {number}")
     return number
+
+
+def _band_of(band: Any, regions: Any) -> str:
+    text = _core._band_text("attention", band)
+    if text and regions is not None:
+        raise _core.RangeError(
+            f"[attention] band: must be None beside regions, as each region has its own, got {band!r}"
+        )
+    return text
 
 
 def _window_of(window: Any) -> tuple[int, int]:
@@ -302,7 +315,10 @@ def _starts(q_starts: Any, k_starts: Any) -> dict[str, jax.Array | None]:
         x if x is None else numbers_of("attention", name, x)
         for name, x in (("q_starts", q_starts), ("k_starts", k_starts))
     ]
-    shapes = [(0,) if x is None else x.shape for x in starts]
+    for one, other, missing in (("q", "k", starts[1]), ("k", "q", starts[0])):
+        if missing is None:
+            raise _core.ShapeError(f"[attention] {other}_starts: must be given together with {one}_starts, got none")
+    shapes = [x.shape for x in starts]
     if shapes[0] != shapes[1] or len(shapes[0]) != 1 or shapes[0][0] < 2:
         raise _core.ShapeError(
             f"[attention] q_starts, k_starts: must both be [sequences + 1], got {list(shapes[0])} and {list(shapes[1])}"

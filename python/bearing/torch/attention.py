@@ -75,6 +75,7 @@ class Attention(nn.Module):
     mask: as in :func:`bearing.torch.attention`, and so are window, scale, soft_cap and layout.
     regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, or a list of ``Region``. Encodings of rows then turn
         queries and keys inside of attention, at other positions from region to region.
+    band: as in :func:`bearing.torch.attention`; not with regions.
     sinks: how many heads learn a sink. A sink is a logit that takes part in a row's sum and has no value; it starts at
         0. None: there are no sinks.
     """
@@ -89,6 +90,7 @@ class Attention(nn.Module):
         soft_cap: float = 0.0,
         sinks: int = 0,
         regions: Regions = None,
+        band: _core.DistanceBand | None = None,
         layout: Layout = "bhtd",
     ) -> None:
         super().__init__()
@@ -98,8 +100,8 @@ class Attention(nn.Module):
         self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one) or regions is not None)
         self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
-        if regions is not None:
-            self.options["regions"] = text_of_regions(regions, "Attention")
+        if regions is not None or band is not None:
+            self.options["regions" if band is None else "band"] = text_of_regions(regions, "Attention", band=band)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
@@ -149,7 +151,7 @@ class Attention(nn.Module):
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items() if value)
 
 
-_OPTIONS = ("window", "scale", "soft_cap", "sinks", "regions")
+_OPTIONS = ("window", "scale", "soft_cap", "sinks", "regions", "band")
 _LAYOUTS = get_args(Layout)
 
 
@@ -162,6 +164,7 @@ def _check(
     soft_cap: Any = 0.0,
     sinks: Any = 0,
     regions: Any = None,
+    band: Any = None,
     layout: Any = "bhtd",
 ) -> None:
     """Raises what is wrong with a layer's options, before anybody calls it. function: its class."""
@@ -175,7 +178,7 @@ def _check(
         raise TypeError(
             f"[{function}] sinks: must be how many heads learn one, a whole number from 0 on, got {sinks!r}"
         )
-    text_of_regions(regions, function)
+    text_of_regions(regions, function, band=band)
     if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ValueError(f"[{function}] layout: must be one of {', '.join(map(repr, _LAYOUTS))}, got {layout!r}")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, Union, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, Union, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -34,9 +36,12 @@ from .triton import device
 from .words import in_words_of
 
 Positions = Union[Tensor, int, None]
+ArrayLike = Union[Tensor, Sequence[Any], np.ndarray]
 Layout = Literal["bhtd", "bthd"]
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
 _MASKS = get_args(Mask)
+_OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+_GIVEN = ("k_lengths", "key_mask", "visible", "q_starts", "k_starts", "block_table")
 
 
 def attention(
@@ -52,13 +57,14 @@ def attention(
     scale: float | None = None,
     soft_cap: float = 0.0,
     sinks: Tensor | None = None,
-    k_lengths: Tensor | None = None,
-    key_mask: Tensor | None = None,
-    visible: Tensor | None = None,
-    q_starts: Tensor | None = None,
-    k_starts: Tensor | None = None,
-    block_table: Tensor | None = None,
+    k_lengths: ArrayLike | None = None,
+    key_mask: ArrayLike | None = None,
+    visible: ArrayLike | None = None,
+    q_starts: ArrayLike | None = None,
+    k_starts: ArrayLike | None = None,
+    block_table: ArrayLike | None = None,
     regions: Regions | str = None,
+    band: _core.DistanceBand | str | None = None,
     layout: Layout = "bhtd",
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
@@ -77,6 +83,9 @@ def attention(
         then.
     regions: a ``bearing.DualChunk``, ``SelfExtend`` or ``ReRope``, a list of ``Region``, or the JSON of their
         ``to_dict()``, which ``torch.compile`` takes.
+    band: a ``bearing.DistanceBand``, or the JSON of its ``to_dict()``: a query sees keys in the band alone, by positions; not
+        with regions.
+    k_lengths, key_mask, visible, q_starts, k_starts, block_table: tensors, or lists and arrays, which are copied.
     out_dtype: torch.float32 keeps all bits of out where q has 16.
 
     All other arguments are those of ``bearing.attention``. Gradients: of q, k, v, the sinks and every parameter.
@@ -93,10 +102,15 @@ def attention(
 
     Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
-    usual = visible is q_starts is k_starts is block_table is regions is out_dtype is sinks is None
+    arrays = (k_lengths, key_mask, visible, q_starts, k_starts, block_table)
+    if any(x is not None for x in arrays) and isinstance(q, Tensor):
+        k_lengths, key_mask, visible, q_starts, k_starts, block_table = (
+            tensor_given("attention", name, x, q.device) for name, x in zip(_GIVEN, arrays, strict=True)
+        )
+    usual = visible is q_starts is k_starts is block_table is regions is band is out_dtype is sinks is None
     short = usual and direct.serves_attention(q, k, v, q_positions, k_positions)
     if not short:
-        q, k, v = _autocast("attention", q, k, v, kernels=True)
+        q, k, v = autocast("attention", q, k, v, kernels=True)
     check_options(mask, window, scale, sinks)
     given = encodings_of(encodings)
     if short:
@@ -118,17 +132,16 @@ def attention(
         )
         if found is not None:
             return found
-    for name, x in zip(
-        ("k_lengths", "key_mask", "visible", "q_starts", "k_starts", "block_table"),
-        (k_lengths, key_mask, visible, q_starts, k_starts, block_table),
-        strict=True,
-    ):
-        if not (x is None or isinstance(x, Tensor)):
-            raise TypeError(f"[attention] {name}: must be a dense tensor or None, got {type(x)}")
+    for name, x in (("k", k), ("v", v)):
+        if x.dtype in _OF_8_BITS:
+            raise TypeError(
+                f"[attention] {name}: must be of the type of q, {q.dtype}, got {x.dtype}: widen what the call reads, as "
+                f"{name}.to(q.dtype) * {name}_scale does, of a paged cache the blocks that block_table names"
+            )
     arithmetic = arithmetic_of(q.dtype)
     q_positions, q_first = positions_of("attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("attention", "k_positions", k_positions, _batch(k, 4))
-    parameters, forms, text = tensors_of(given, arithmetic), forms_of(given), text_of_regions(regions)
+    parameters, forms, text = tensors_of(given, arithmetic), forms_of(given), text_of_regions(regions, band=band)
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
     if watched and device.takes(q) and not torch.compiler.is_compiling():  # the op itself does not see what is learned
@@ -301,11 +314,29 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
         at = positions if isinstance(positions, Tensor) else torch.as_tensor(positions)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"[{function}] {name}: must be a tensor, an int or None, got {type(positions)}") from error
+    if at is not positions and at.dim() == 0 and at.is_floating_point():
+        raise TypeError(
+            f"[{function}] {name}: must be a tensor, an int or None, got {positions!r}: places between tokens are a tensor"
+        )
     if at.requires_grad:
         raise TypeError(f"[{function}] {name}: must be a tensor without requires_grad: positions have no gradient")
     if at.dim() > 1 and at.shape[-2] == 1 and batch != 1:
         at = at.expand(*at.shape[:-2], batch, -1)
     return at, 0
+
+
+def tensor_given(function: str, name: str, given: ArrayLike | None, device: torch.device) -> Tensor | None:
+    """Whole numbers or truth values of a call as a tensor: lists and arrays are copied to the device."""
+    if given is None or isinstance(given, Tensor):
+        return given
+    if not isinstance(given, (list, tuple, np.ndarray)):
+        raise TypeError(f"[{function}] {name}: must be a tensor, a list or an array, got {type(given)}")
+    try:
+        return torch.as_tensor(given, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"[{function}] {name}: must be numbers with one length along each axis, got {given!r}"
+        ) from error
 
 
 def _batch(x: Tensor, axes: int) -> int:
@@ -359,12 +390,15 @@ def _table(function: str, rope: _core.Rope | _core.RopeTable) -> tuple[str, Tens
 _constant_table = constant_of(_table)
 
 
-def _autocast(function: str, *tensors: Tensor, kernels: bool = False) -> tuple[Tensor, ...]:
+def autocast(
+    function: str, *tensors: Tensor, kernels: bool = False, to: torch.dtype | None = None
+) -> tuple[Tensor, ...]:
+    """Queries, keys and values in the type of autocast, or in `to`, if it is at work; those of float64 as they are."""
     check_device(function, *tensors, kernels=kernels)
     kind = tensors[0].device.type if kernels and device.takes(tensors[0]) else "cpu"
     if not torch.is_autocast_enabled(kind):
         return tensors
-    dtype = torch.get_autocast_dtype(kind)
+    dtype = to or torch.get_autocast_dtype(kind)
     return tuple(t if t.dtype is torch.float64 else t.to(dtype) for t in tensors)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, needs_op, op
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of, turned_dim
-from .functional import Layout, Mask, Positions, _autocast, _batch, positions_of
+from .functional import Layout, Mask, Positions, _batch, autocast, positions_of
 from .ops import _at, _like, _optional, _plain, _spread, arithmetic_of
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
@@ -58,7 +58,7 @@ def linear_attention(
 
     Katharopoulos et al. 2020, arXiv 2006.16236; Su et al. 2021, arXiv 2104.09864, eq. 19.
     """
-    q, k, v = _autocast("linear_attention", q, k, v)
+    q, k, v = autocast("linear_attention", q, k, v)
     given = encodings_of(encodings, "linear_attention")
     q_positions, q_first = positions_of("linear_attention", "q_positions", q_positions, _batch(q, 4))
     k_positions, k_first = positions_of("linear_attention", "k_positions", k_positions, _batch(k, 4))

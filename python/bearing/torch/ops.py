@@ -225,7 +225,7 @@ def attention_now(
         block_table=block_table,
         layout=layout,
         threads=torch.get_num_threads(),
-        regions=regions_of(regions),
+        **regions_of(regions),
         out_dtype=out_dtype,
         return_lse=return_lse,
     )
@@ -302,7 +302,7 @@ def attention_backward(
         k_starts=k_starts,
         layout=layout,
         threads=torch.get_num_threads(),
-        regions=regions_of(regions),
+        **regions_of(regions),
         d_lse=_optional(d_lse),
     )
     d_rows = [d if d.dtype is q.dtype else d.to(q.dtype) for d in (d_q, d_k, d_v)]  # they have d_out's type

@@ -12,6 +12,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import bearing
+import bearing.torch as bt
 import pytest
 import small
 import torch
@@ -31,6 +32,7 @@ SET: dict[str, dict[str, Any]] = {
     "Gemma4TextModel": {"use_bidirectional_attention": "all"},
     "Gemma4UnifiedTextModel": {"use_bidirectional_attention": "all"},
     "T5Gemma2TextEncoder": {"dropout_rate": 0.0},
+    "Llama4TextModel": {"attention_chunk_size": 9},
 }
 BOTH_WAYS = """
     EmbeddingGemma2TextModel Gemma3TextModel Gemma4TextModel Gemma4UnifiedTextModel ModernBertModel NeoMMEModel
@@ -96,6 +98,13 @@ def seen_by(mask: Tensor | None) -> tuple[int, int] | None:
     return 1 - int(at.min()), int(at.max())
 
 
+def sees(layer: Any, mask: str) -> Tensor:
+    """Which keys attention's queries see with what a layer says: [TIME, TIME]. All scores are alike, and v is one-hot."""
+    alike = torch.zeros(1, 1, TIME, 8)
+    window, band = layer.attention_window, layer.attention_band
+    return bt.attention(alike, alike, torch.eye(TIME)[None, None], mask=mask, window=window, band=band)[0, 0] > 0
+
+
 def layers_of(config: Any) -> Iterator[Any]:
     for layer in bearing.read_hf_config(config).layers:
         if layer.type not in ("linear_attention", "conv"):
@@ -133,3 +142,35 @@ def test_the_encoder_of_t5gemma_looks_both_ways(models: dict[str, type], masks: 
     assert encoder.layers[0].window_after > 0
     assert (encoder.layers[0].window, encoder.layers[0].window_after) == seen_by(masks[0])
     assert (model.layers[0].window, model.layers[0].window_after) == seen_by(masks[len(encoder.layers)])
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds_of_layers"),
+    [
+        ("ModernBertModel", {"full_attention", "sliding_attention"}),
+        ("Gemma3TextModel", {"full_attention", "sliding_attention"}),
+        ("MistralModel", {"sliding_attention"}),
+        ("Llama4TextModel", {"full_attention", "chunked_attention"}),
+    ],
+)
+def test_attention_sees_what_the_models_masks_show(
+    name: str, kinds_of_layers: set[str], models: dict[str, type], masks: list[Tensor | None]
+) -> None:
+    one = models[name]
+    config = config_of(one.config_class, **(SET.get(name, {}) | {"num_hidden_layers": 4, "layer_types": None}))
+    if name == "Gemma3TextModel":
+        config.layer_types = ["sliding_attention", "full_attention"][: config.num_hidden_layers]
+    if name == "Llama4TextModel":
+        config.layer_types = ["chunked_attention", "full_attention"][: config.num_hidden_layers]
+        config.no_rope_layers = [1, 0][: config.num_hidden_layers]
+    config._attn_implementation = "seen"
+    layers = list(layers_of(config))
+    run(one(config).eval())
+    assert {layer.type for layer in layers} == kinds_of_layers
+    for layer, mask in zip(layers, masks, strict=True):
+        both_ways = name in BOTH_WAYS
+        shown = torch.ones(TIME, TIME, dtype=torch.bool) if mask is None else mask[0, 0, :, :TIME]
+        shown = shown if shown.dtype is torch.bool else shown > -1
+        assert torch.equal(sees(layer, "none" if both_ways else "causal"), shown), layer.type
+        assert (layer.attention_window is None) == (layer.type != "sliding_attention")
+        assert (layer.attention_band is None) == (layer.type != "chunked_attention")

@@ -12,13 +12,14 @@ from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
 from ..layers import mixed, scores
-from ..regions import text_of_regions
+from ..regions import is_band, text_of_regions
 from . import device
 from .device import takes
 from .mixed import width_of
 from .tables import unserved
 
 if TYPE_CHECKING:
+    from ... import _core
     from ..functional import Positions
     from ..regions import Regions
 
@@ -50,6 +51,7 @@ def plan(
     regions: Regions | str = None,
     mask: str = "none",
     window: Sequence[int] | None = None,
+    band: _core.DistanceBand | str | None = None,
     **options: Any,
 ) -> Plan:
     """Says which path :func:`bearing.torch.attention` takes with these arguments, without computing anything.
@@ -63,25 +65,16 @@ def plan(
             return Plan("library", "The tensors are on the CPU.")
         return Plan("refused", f"There are no kernels for tensors on {q.device}.")
     parameters = tensors_of(given, torch.float32)
-    why = refusal(
-        q,
-        k,
-        v,
-        parameters,
-        forms_of(given),
-        _tensors(q_positions, k_positions),
-        block_table,
-        text_of_regions(regions),
-        mask,
-        window,
-    )
+    text = text_of_regions(regions, "plan", band=band)
+    positions = _tensors(q_positions, k_positions)
+    why = refusal(q, k, v, parameters, forms_of(given), positions, block_table, text, mask, window)
     if not why:
         return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
     if q.is_cpu:
         return Plan("library", f"The kernels do not take the call: {why}.")
     if device.MISSING or _of_rows(q, k, v):
         return Plan("refused", f"The kernels do not take the call: {why}.")
-    own = block_table is not None or regions is not None
+    own = block_table is not None or text
     flex = "FlexAttention has no such argument." if own else _not_flex(forms_of(given))
     if flex:
         return Plan("refused", f"The kernels do not take the call: {why}. {flex}")
@@ -105,7 +98,8 @@ def refusal(
     if why:
         return why
     if regions:
-        return "regions of one softmax are computed on the CPU alone"
+        what = "bands of distances" if is_band(regions) else "regions of one softmax"
+        return f"{what} are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
     by_all_axes = mask == "causal" and any(at.dim() == 3 and at.shape[0] > 1 for at in positions)
@@ -128,8 +122,7 @@ def refusal(
             if positions:
                 return f"{kind} needs positions that rise by one: None or the first position"
         elif kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
-            where = "rows that no table of cosines and sines turns" if traits["rows"] else f"the form {traits['form']}"
-            return f"{kind} is of {where}"
+            return f"{kind} {_unserved(traits)}"
         if by_all_axes and kind != "RotaryRows":
             return f"{kind} goes by the first axis of positions, and a causal mask by all of them"
         learned |= traits["scores"] and torch.is_grad_enabled() and any(t.requires_grad for t in parameters[first:last])
@@ -139,6 +132,15 @@ def refusal(
     if learned and positions:
         return "a bias that is learned needs positions that rise by one: None or the first position"
     return ""
+
+
+def _unserved(traits: dict[str, Any]) -> str:
+    """What an encoding does that no kernel does."""
+    if traits["rows"]:
+        return "is of rows that no table of cosines and sines turns"
+    if traits["form"] == "none":
+        return "acts on values, and kernels take what acts on rows or scores" if traits["values"] else "has no form"
+    return f"is of the form {traits['form']}"
 
 
 _forms = functools.lru_cache(maxsize=256)(json.loads)  # which nobody changes
