@@ -506,3 +506,31 @@ def test_truth_values_as_a_dense_bias_are_sent_to_visible() -> None:
     bias = bearing.DenseBias(np.ones((2, 2), bool))
     with pytest.raises(TypeError, match=r"\[attention\] DenseBias.bias: must be .*attention\(\)'s visible takes truth"):
         bearing.attention(x, x, x, bias, mask="none")
+
+
+@pytest.mark.parametrize("type_name", ["float32", "float64", "bfloat16", "float16"])
+@pytest.mark.parametrize("q_len", [1, 5, 100])
+def test_a_sequence_has_its_bits_in_every_batch_layout_and_cache(type_name: str, q_len: int) -> None:
+    kind, length, block = getattr(torch, type_name), 257, 16
+    torch.manual_seed(0)
+    blocks = -(-length // block)
+    q, k, v = (
+        torch.randn(3, heads, n, 64).to(kind) for heads, n in ((8, q_len), (2, blocks * block), (2, blocks * block))
+    )
+    spec = bearing.Rope(head_dim=64, pairing="half")
+    table = bearing.RopeTable(spec, 512, dtype="float64" if type_name == "float64" else "float32")
+    for encoding in (None, bearing.RotaryRows(table), bearing.AlibiBias(bearing.Alibi.published(8))):
+        how = dict(encodings=encoding, mask="causal", q_positions=length - q_len)
+        lengths = torch.full((3,), length)
+        out = bearing.attention(q, k, v, **how, k_lengths=lengths)
+        assert torch.equal(out, bearing.attention(q, k, v, **how, k_lengths=lengths, threads=2))
+        one = bearing.attention(q[1:2], k[1:2], v[1:2], **how, k_lengths=lengths[:1])
+        assert torch.equal(out[1:2], one)
+        other = bearing.attention(*(x.transpose(1, 2) for x in (q, k, v)), **how, k_lengths=lengths, layout="bthd")
+        assert torch.equal(out, other.transpose(1, 2))
+        places = torch.randperm(3 * blocks)
+        pages = [torch.empty(3 * blocks, 2, block, 64, dtype=kind) for _ in range(2)]
+        for page, x in zip(pages, (k, v), strict=True):
+            page[places] = x.unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
+        paged = dict(block_table=places.view(3, blocks), k_lengths=lengths)
+        assert torch.equal(out, bearing.attention(q, *pages, **how, **paged))
