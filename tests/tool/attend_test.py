@@ -102,6 +102,33 @@ class Attend(support.Base):
         self.expect_attention(self.attend(mask="causal-top-left"), visible=lambda h, i, j: j <= i)
         self.expect_attention(self.attend(mask="causal-bottom-right"), visible=lambda h, i, j: j <= i + 4)
 
+    def test_bands_hide_keys_and_regions_turn_them_elsewhere(self):
+        self.expect_attention(self.attend("--band", '{"begin": 2, "end": 4}'), visible=lambda h, i, j: 2 <= i - j < 4)
+        chunk = '{"type": "DistanceBand", "begin": 0, "end": 1, "chunk": 4}'
+        in_chunk = lambda h, i, j: j <= i and i // 4 == j // 4
+        self.expect_attention(self.attend("--band", chunk, mask="causal"), visible=in_chunk)
+        rope = ["--encoding", "rope:pairing=half"]
+        turned = self.attend(*rope, mask="causal")
+        far = '{"type": "ReRope", "window": 0}'  # all keys as if they stood where the query stands
+        out = self.attend(*rope, "--regions", far, mask="causal")
+        self.expect_attention(out, visible=lambda h, i, j: j <= i)
+        self.assertNotEqual(out, turned)
+        near = '{"type": "SelfExtend", "group": 2, "window": 6}'
+        self.assertEqual(self.attend(*rope, "--regions", near, mask="causal"), turned)
+        for option, text, wrong in (
+            ("--regions", far, "encodings: must have one that turns queries and keys"),
+            ("--regions", "far", "--regions:1:"),
+            ("--regions", chunk, "must be one of DualChunk, SelfExtend, ReRope"),
+            ("--band", far, "DistanceBand"),
+        ):
+            result = run("attend", *self.files(), "--mask", "causal", "--out", self.path("no.npy"), option, text)
+            self.assertNotEqual(result.returncode, 0)
+            self.assertIn(wrong, result.stderr)
+        both = ["--regions", far, "--band", chunk, "--out", self.path("no.npy")]
+        result = run("attend", *self.files(), "--mask", "causal", *rope, *both)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--band and --regions exclude each other", result.stderr)
+
     def test_padding_packing_and_masks_from_files(self):
         self.expect_attention(self.attend("--k-lengths", "4"), visible=lambda h, i, j: j < 4)
         keys = [True, False, True, True, False, True]

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <bearing/attention.hpp>
+#include <bearing/description.hpp>
+#include <bearing/io.hpp>
+#include <bearing/regions.hpp>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -22,7 +25,7 @@ namespace {
 struct AttendOptions {
   std::string q, k, v, out, lse, d_out, d_q, d_k, d_v;
   std::vector<std::string> encodings;
-  std::string mask, window, scale, soft_cap, q_positions, k_positions, length;
+  std::string mask, window, regions, band, scale, soft_cap, q_positions, k_positions, length;
   std::string k_lengths, key_mask, visible, q_starts, k_starts, block_table, sinks, d_sinks;
   std::string layout = "bhtd", threads = "1";
   bool bf16 = false, json = false;
@@ -47,6 +50,7 @@ void check_options(const AttendOptions& options) {
   if (options.backward() && !grads && !options.parameter_grads()) {
     throw UsageError("--d-out needs --d-q, --d-k, --d-v, --d-sinks or an encoding's d_KEY=FILE: where a gradient goes");
   }
+  if (!options.regions.empty() && !options.band.empty()) throw UsageError("--band and --regions exclude each other");
   if (options.backward() && !options.block_table.empty()) throw UsageError("--block-table has no backward");
 }
 
@@ -68,6 +72,32 @@ Window window_of(const std::string& text) {
   Window window{.before = parse_index("--window", text.substr(0, comma), -1, max_position)};
   if (comma != text.npos) window.after = parse_index("--window", text.substr(comma + 1), -1, max_position);
   return window;
+}
+
+/// A spec of one of these types as JSON. Throws UsageError, by the option's name.
+Record read_spec(const char* option, const std::string& text, const std::vector<Record>& among) {
+  std::vector<const RecordType*> types;
+  for (const Record& one : among) types.push_back(&one.type());
+  try {
+    return parse_record(text, option, types);
+  } catch (const ConfigError& error) {
+    throw UsageError(error.what());
+  }
+}
+
+/// None without the option.
+std::vector<Region> regions_of(const std::string& text) {
+  if (text.empty()) return {};
+  const Record chunks = Record::of(DualChunk{.chunk_size = 2, .local_size = 1});
+  const Record groups = Record::of(SelfExtend{.group = 1, .window = 1}), far = Record::of(ReRope{.window = 1});
+  const Record spec = read_spec("--regions", text, {chunks, groups, far});
+  if (const auto* dual = spec.as<DualChunk>()) return regions(*dual);
+  if (const auto* extended = spec.as<SelfExtend>()) return regions(*extended);
+  return regions(*spec.as<ReRope>());
+}
+
+Band band_of(const std::string& text) {
+  return text.empty() ? Band{} : *read_spec("--band", text, {Record::of(Band{})}).as<Band>();
 }
 
 /// Whole numbers, "3,5,8" or a file of int64.
@@ -142,8 +172,8 @@ CallShape shape_of(const AttendOptions& options, const Tensor& q, const Tensor& 
 /// Where positions matter, queries that are fewer or more than the keys must say where they stand.
 void check_positions_given(const AttendOptions& options, const CallShape& shape) {
   const Mask mask = mask_of(options.mask);
-  const bool by_position =
-      mask == Mask::causal || !options.encodings.empty() || (mask == Mask::none && !options.window.empty());
+  const bool by_position = mask == Mask::causal || !options.encodings.empty() || !options.band.empty() ||
+                           (mask == Mask::none && !options.window.empty());
   if (!by_position || shape.q_len == shape.k_len || !options.q_positions.empty() || !options.k_positions.empty())
     return;
   throw UsageError(
@@ -208,6 +238,7 @@ class Attend {
         k_(std::move(k)),
         v_(std::move(v)),
         visibility_(options),
+        regions_(regions_of(options.regions)),
         shape_(shape_of(options, q_, k_, v_, visibility_)),
         q_positions_(positions_of("--q-positions", options.q_positions)),
         k_positions_(positions_of("--k-positions", options.k_positions)) {
@@ -241,7 +272,11 @@ class Attend {
     add_output(options_.out, q_.array.dtype, shape_like(q_, shape_.value_dim), out.numbers.data());
     add_output(options_.lse, dtype_of<A>(), lse_shape(), lse.data());
     const auto start = std::chrono::steady_clock::now();
-    attention<T, T>(in_, out.view, lse_view, encodings_.terms, call, on);
+    if (regions_.empty()) {
+      attention<T, T>(in_, out.view, lse_view, encodings_.terms, call, on);
+    } else {
+      attention_in_regions<T, T>(in_, regions_, out.view, lse_view, encodings_.terms, call, on);
+    }
     report.forward_seconds = seconds_since(start);
     report.blind_queries = std::count(lse.begin(), lse.end(), -std::numeric_limits<A>::infinity());
     report.tensor_bytes =
@@ -269,7 +304,8 @@ class Attend {
   }
 
   AttentionOptions<A> options_of_call() {
-    AttentionOptions<A> call{.mask = mask_of(options_.mask), .window = window_of(options_.window)};
+    AttentionOptions<A> call{
+        .mask = mask_of(options_.mask), .window = window_of(options_.window), .band = band_of(options_.band)};
     call.scale = scale_of(options_, shape_, encodings_.own_scales);
     if (!options_.soft_cap.empty()) call.soft_cap = parse_number("--soft-cap", options_.soft_cap);
     if (call.soft_cap < 0) throw UsageError("--soft-cap: must be positive, or 0 for none, got " + options_.soft_cap);
@@ -324,7 +360,11 @@ class Attend {
         .d_q = wanted(options_.d_q, q_), .d_k = wanted(options_.d_k, k_), .d_v = wanted(options_.d_v, v_)};
     report.tensor_bytes += bytes(d_out);
     const auto start = std::chrono::steady_clock::now();
-    attention_backward<T>(in_, results, grads, encodings_.terms, call, on);
+    if (regions_.empty()) {
+      attention_backward<T>(in_, results, grads, encodings_.terms, call, on);
+    } else {
+      attention_in_regions_backward<T>(in_, regions_, results, grads, encodings_.terms, call, on);
+    }
     for (const auto& step : encodings_.after_backward) step();
     report.backward_seconds = seconds_since(start);
     add_output(options_.d_sinks, dtype_of<A>(), {static_cast<Index>(d_sinks_.size())}, d_sinks_.data());
@@ -349,6 +389,7 @@ class Attend {
   TensorFormat format_;
   Tensor q_, k_, v_;
   Visibility visibility_;
+  std::vector<Region> regions_;
   CallShape shape_;
   TokenPositions q_positions_, k_positions_;
   CallEncodings<A> encodings_;
@@ -361,7 +402,7 @@ class Attend {
 
 void attend_files(const AttendOptions& options) {
   check_options(options);
-  window_of(options.window);
+  window_of(options.window), regions_of(options.regions), band_of(options.band);
   const Executor on = executor_of(options.threads);
   const TensorFormat format = options.format();
   Tensor q = read_tensor(options.q, format), k = read_tensor(options.k, format), v = read_tensor(options.v, format);
@@ -396,6 +437,8 @@ void add_score_options(Command& command, AttendOptions& o) {
   command.input("--q-positions", o.q_positions, "N|FILE", "N: position of the first query. FILE: of all");
   command.input("--k-positions", o.k_positions, "N|FILE", "The same for the keys (default 0)");
   command.text("--window", o.window, "BEFORE[,AFTER]", "Sliding window, in tokens; -1: no limit");
+  command.text("--band", o.band, "JSON", "DistanceBand: keys so far behind, or by chunk");
+  command.text("--regions", o.regions, "JSON", "DualChunk, SelfExtend or ReRope: far keys turn less");
   command.text("--scale", o.scale, "X", "Softmax scale (default 1/sqrt(dim))");
   command.text("--soft-cap", o.soft_cap, "X", "Bounds q.k: it becomes X*tanh(q.k/X)");
   command.input("--k-lengths", o.k_lengths, "N,...|FILE", "Keys of each sequence; others are padding");
