@@ -82,6 +82,26 @@ LayerEncoding encoding_of(const Object& args, const std::string& type, Index hea
   return rope;
 }
 
+/// One number for all layers, or one for each. A model has one number here: the first layer's, where they differ.
+Index kv_heads_of(const Object& args, Index heads) {
+  const rapidjson::Value* given = args.find("num_kv_heads");
+  if (given == nullptr || given->IsNull()) return heads;
+  std::vector<Index> each;
+  if (given->IsArray()) {
+    each = args.integers("num_kv_heads", hf::most_layers, 1, hf::most_heads).value_or(std::vector<Index>{});
+  } else {
+    each = {plain_size(args, {"num_kv_heads"}, heads, hf::most_heads)};
+  }
+  for (const Index kv_heads : each) {
+    if (heads % kv_heads != 0) args.wrong("num_kv_heads", "a divisor of num_heads = " + std::to_string(heads));
+  }
+  if (each.empty()) return heads;
+  if (std::any_of(each.begin(), each.end(), [&](Index one) { return one != each.front(); })) {
+    args.warn("num_kv_heads", "layers have different numbers of key and value heads: the first layer's is told");
+  }
+  return each.front();
+}
+
 /// The table of patches, class and register tokens beside the rotation.
 void add_table(const Object& args, Index dim, Model& model) {
   if (!args.flag("use_abs_pos_emb").value_or(true)) return;
@@ -117,7 +137,8 @@ bool read_timm(const Object& file, Model& model) {
                           (args.has("use_rot_pos_emb") ? json::found(*args.find("use_rot_pos_emb")) : "nothing"));
   }
   const Index dim = plain_size(args, {"embed_dim"}, 768);
-  model.heads = model.kv_heads = plain_size(args, {"num_heads"}, 12, hf::most_heads);
+  model.heads = plain_size(args, {"num_heads"}, 12, hf::most_heads);
+  model.kv_heads = kv_heads_of(args, model.heads);
   if (dim % model.heads != 0) args.wrong("embed_dim", "a multiple of num_heads = " + std::to_string(model.heads));
   model.head_dim = dim / model.heads;
   if (model.head_dim > hf::most_head_dim) args.wrong("embed_dim", "at most 65536 dimensions a head");

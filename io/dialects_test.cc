@@ -188,7 +188,7 @@ TEST(PicturePositions, WhatAFamilyHasNoPlaceForIsRefused) {
   EXPECT_NE(error("CosmosTransformer3DModel", {.grid = {1, 1, 1}, .fps = std::nan("")}).find("fps"), std::string::npos);
   EXPECT_NE(error("LTXVideoTransformer3DModel", {.grid = {1, 1, 1}, .step = {0, 1, 1}}).find("step"),
             std::string::npos);
-  EXPECT_EQ(picture_models().size(), 10u);
+  EXPECT_EQ(picture_models().size(), 27u);
 }
 
 TEST(Dialects, EveryReadDiffusionModelHasPositions) {
@@ -197,8 +197,28 @@ TEST(Dialects, EveryReadDiffusionModelHasPositions) {
     const std::string type = valid(name).model_type;
     if (type.ends_with("DModel")) read.insert(type);
   }
+  for (const std::string of_a_call :
+       {"HunyuanVideoFramepackTransformer3DModel", "Kandinsky5Transformer3DModel", "SD3Transformer2DModel",
+        "PixArtTransformer2DModel", "AuraFlowTransformer2DModel"}) {
+    EXPECT_EQ(read.erase(of_a_call), 1u) << of_a_call << ": its places depend on what no request says";
+  }
   const auto models = picture_models();
   EXPECT_EQ(read, std::set<std::string>(models.begin(), models.end()));
+}
+
+TEST(Dialects, TimmsKeyHeadsAreRead) {
+  const auto of = [](const std::string& kv_heads) {
+    return parse_hf_config(R"({"architecture": "eva", "model_args": {"use_rot_pos_emb": true, "depth": 2,
+                               "num_heads": 12, "num_kv_heads": )" +
+                           kv_heads + "}}");
+  };
+  EXPECT_EQ(of("6").kv_heads, 6);
+  EXPECT_EQ(of("null").kv_heads, 12);
+  EXPECT_EQ(of("[4, 4]").kv_heads, 4);
+  EXPECT_FALSE(warns(of("[4, 4]"), "/model_args/num_kv_heads", "layers"));
+  const Model differing = of("[12, 6]");
+  EXPECT_EQ(differing.kv_heads, 12);
+  EXPECT_TRUE(warns(differing, "/model_args/num_kv_heads", "layers have different numbers of key and value heads"));
 }
 
 TEST(Dialects, MlxsWordForNeighboursCounts) {

@@ -4,6 +4,8 @@
 #include <bearing/error.hpp>
 #include <cmath>
 #include <functional>
+#include <tuple>
+#include <utility>
 
 // Facts: transformer_*.py and the pipelines of diffusers 0.42.1; numbers are held against its own functions in
 // python/tests/models/test_diffusers.py.
@@ -70,6 +72,26 @@ PicturePositions flux(const PictureRequest& request) {
   return tokens.take(0);
 }
 
+/// Word i stands at row and column i.
+void add_words(Tokens& tokens, Index count) {
+  for (Index word = 0; word < count; ++word) tokens.add({0, index(word), index(word)});
+}
+
+PicturePositions ovis_image(const PictureRequest& request) {
+  Tokens tokens(3);
+  add_words(tokens, request.text);
+  add_grid(tokens, request.grid, index, index, index);
+  return tokens.take(0);
+}
+
+/// The picture stands after 512 words, however many there are.
+PicturePositions longcat_image(const PictureRequest& request) {
+  Tokens tokens(3);
+  add_words(tokens, request.text);
+  add_grid(tokens, request.grid, from(1), from(512), from(512));
+  return tokens.take(0);
+}
+
 PicturePositions flux2(const PictureRequest& request) {
   Tokens tokens(4);
   for (Index word = 0; word < request.text; ++word) tokens.add({0, 0, 0, index(word)});
@@ -95,12 +117,60 @@ PicturePositions z_image(const PictureRequest& request) {
   return tokens.take(begin);
 }
 
+PicturePositions lumina2(const PictureRequest& request) {
+  Tokens tokens(3);
+  for (Index word = 0; word < request.text; ++word) tokens.add({index(word), 0, 0});
+  add_grid(tokens, request.grid, from(index(request.text)), index, index);
+  return tokens.take(0);
+}
+
 PicturePositions plain(const PictureRequest& request) {
   Tokens tokens(3);
   add_grid(tokens, request.grid, index, index, index);
   const Index begin = tokens.count();
   tokens.still(request.text);
   return tokens.take(begin);
+}
+
+/// Two axes: rows, in them columns.
+void add_picture(Tokens& tokens, const VideoGrid& grid, const Place& first, const Place& second) {
+  for (Index r = 0; r < grid.height; ++r) {
+    for (Index c = 0; c < grid.width; ++c) tokens.add({first(r), second(c)});
+  }
+}
+
+PicturePositions hunyuan_image(const PictureRequest& request) {
+  Tokens tokens(2);
+  add_picture(tokens, request.grid, index, index);
+  const Index begin = tokens.count();
+  tokens.still(request.text);
+  return tokens.take(begin);
+}
+
+/// Of two frames the second is the last of eight, what the class takes for rope_temporal_skip_len.
+PicturePositions chrono_edit(const PictureRequest& request) {
+  const Index step = request.grid.frames == 2 ? 7 : 1;
+  Tokens tokens(3);
+  add_grid(
+      tokens, request.grid, [step](Index i) { return index(step * i); }, index, index);
+  return tokens.take(tokens.count());
+}
+
+/// Whole places among 256 each way.
+PicturePositions cogview4(const PictureRequest& request) {
+  const auto among = [](Index extent) -> Place { return [extent](Index i) { return index(i * 256 / extent); }; };
+  Tokens tokens(2);
+  tokens.still(request.text);
+  add_picture(tokens, request.grid, among(request.grid.height), among(request.grid.width));
+  return tokens.take(0);
+}
+
+/// The scales that the class takes.
+PicturePositions allegro(const PictureRequest& request) {
+  const auto over = [](double scale) -> Place { return [scale](Index i) { return index(i) / scale; }; };
+  Tokens tokens(3);
+  add_grid(tokens, request.grid, over(2.2), over(2), over(2));
+  return tokens.take(tokens.count());
 }
 
 /// From a first coordinate to a last one, evenly.
@@ -110,6 +180,16 @@ Place evenly(double first, double last, Index count) {
 }
 
 /// The picture is laid into the one of training, as large as it fits, in its middle; rounding is Python's.
+std::pair<Place, Place> laid_into(const VideoGrid& grid, double height, double width) {
+  const double rows = index(grid.height), columns = index(grid.width);
+  const bool tall = rows / columns > height / width;
+  const double resized_height = tall ? height : std::nearbyint(width / columns * rows);
+  const double resized_width = tall ? std::nearbyint(height / rows * columns) : width;
+  const double top = std::nearbyint((height - resized_height) / 2), left = std::nearbyint((width - resized_width) / 2);
+  return {evenly(top, (top + resized_height) * (rows - 1) / rows, grid.height),
+          evenly(left, (left + resized_width) * (columns - 1) / columns, grid.width)};
+}
+
 PicturePositions cogvideox(const PictureRequest& request) {
   const VideoGrid& grid = request.grid;
   Place row = index, column = index;
@@ -117,15 +197,7 @@ PicturePositions cogvideox(const PictureRequest& request) {
     refuse_request("trained_height", "given with trained_width or not at all", std::to_string(request.trained_height));
   }
   if (request.trained_height > 0) {
-    const double height = index(request.trained_height), width = index(request.trained_width);
-    const double rows = index(grid.height), columns = index(grid.width);
-    const bool tall = rows / columns > height / width;
-    const double resized_height = tall ? height : std::nearbyint(width / columns * rows);
-    const double resized_width = tall ? std::nearbyint(height / rows * columns) : width;
-    const double top = std::nearbyint((height - resized_height) / 2),
-                 left = std::nearbyint((width - resized_width) / 2);
-    row = evenly(top, (top + resized_height) * (rows - 1) / rows, grid.height);
-    column = evenly(left, (left + resized_width) * (columns - 1) / columns, grid.width);
+    std::tie(row, column) = laid_into(grid, index(request.trained_height), index(request.trained_width));
   }
   Tokens tokens(3);
   tokens.still(request.text);
@@ -133,7 +205,27 @@ PicturePositions cogvideox(const PictureRequest& request) {
   return tokens.take(0);
 }
 
+/// Column and row, laid into 32 patches each way: 512 pixels over 8 of the VAE and 2 of a patch.
+PicturePositions hunyuan_dit(const PictureRequest& request) {
+  const auto [row, column] = laid_into(request.grid, 32, 32);
+  Tokens tokens(2);
+  for (Index r = 0; r < request.grid.height; ++r) {
+    for (Index c = 0; c < request.grid.width; ++c) tokens.add({column(c), row(r)});
+  }
+  return tokens.take(tokens.count());
+}
+
 /// Rows and columns count from the middle: of 5, from -3 to 1.
+Place from_middle(Index extent) { return from(static_cast<double>(extent / 2 - extent)); }
+
+PicturePositions qwen_image_21(const PictureRequest& request) {
+  Tokens tokens(3);
+  for (Index word = 0; word < request.text; ++word) tokens.add({index(word), index(word), index(word)});
+  add_grid(tokens, request.grid, from(index(request.text)), from_middle(request.grid.height),
+           from_middle(request.grid.width));
+  return tokens.take(0);
+}
+
 PicturePositions qwen_image(const PictureRequest& request) {
   std::vector<VideoGrid> grids = {request.grid};
   grids.insert(grids.end(), request.references.begin(), request.references.end());
@@ -144,12 +236,8 @@ PicturePositions qwen_image(const PictureRequest& request) {
     const double at = index(largest + word);
     tokens.add({at, at, at});
   }
-  const auto middle = [](Index extent) {
-    const Index half = extent / 2;
-    return from(static_cast<double>(half - extent));
-  };
   for (std::size_t i = 0; i < grids.size(); ++i) {
-    add_grid(tokens, grids[i], from(static_cast<double>(i)), middle(grids[i].height), middle(grids[i].width));
+    add_grid(tokens, grids[i], from(static_cast<double>(i)), from_middle(grids[i].height), from_middle(grids[i].width));
   }
   return tokens.take(0);
 }
@@ -210,6 +298,23 @@ constexpr Pictured families[] = {
     {"LTXVideoTransformer3DModel", ltx, false, false, true},
     {"MochiTransformer3DModel", mochi, true, false, true},
     {"CosmosTransformer3DModel", cosmos, false, false, true},
+    {"ChromaTransformer2DModel", flux, true},
+    {"BriaTransformer2DModel", flux, true},
+    {"OvisImageTransformer2DModel", ovis_image, true},
+    {"LongCatImageTransformer2DModel", longcat_image, true},
+    {"Lumina2Transformer2DModel", lumina2, true},
+    {"HunyuanVideo15Transformer3DModel", plain, true, false, true},
+    {"HunyuanImageTransformer2DModel", hunyuan_image, true},
+    {"HunyuanDiT2DModel", hunyuan_dit},
+    {"WanVACETransformer3DModel", plain, false, false, true},
+    {"WanAnimateTransformer3DModel", plain, false, false, true},
+    {"SkyReelsV2Transformer3DModel", plain, false, false, true},
+    {"ChronoEditTransformer3DModel", chrono_edit, false, false, true},
+    {"ConsisIDTransformer3DModel", cogvideox, true, false, true},
+    {"CogView4Transformer2DModel", cogview4, true},
+    {"QwenImage21Transformer2DModel", qwen_image_21, true},
+    {"HiDreamImageTransformer2DModel", plain, true},
+    {"AllegroTransformer3DModel", allegro, false, false, true},
 };
 
 /// Of one grid, at most `left` tokens.

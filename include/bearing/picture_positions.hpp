@@ -61,6 +61,20 @@ struct PicturePositions {
 ///     LTXVideoTransformer3DModel         [video]                        4 (2 c − 1), c: coordinate over training's
 ///     MochiTransformer3DModel            [video, prompt]                frame, row and column from the middle
 ///     CosmosTransformer3DModel           [video]                        frame · 24 / fps, row, column
+///     ChromaTransformer2DModel, BriaTransformer2DModel                  as Flux, without a reference
+///     OvisImageTransformer2DModel        [prompt, picture]              0, row, column; word i at 0, i, i
+///     LongCatImageTransformer2DModel     [prompt, picture]              1, row, column from 512; word i at 0, i, i
+///     Lumina2Transformer2DModel          [prompt, picture]              place, row, column
+///     HunyuanVideo15Transformer3DModel   [video, prompt]                as HunyuanVideo
+///     HunyuanImageTransformer2DModel     [picture, prompt]              row, column; prompt at 0, 0
+///     HunyuanDiT2DModel                  [picture]                      column, row, resized to 32 each way
+///     WanVACETransformer3DModel, WanAnimateTransformer3DModel, SkyReelsV2Transformer3DModel   as Wan
+///     ChronoEditTransformer3DModel       [video]                        as Wan; two frames are at 0 and 7
+///     ConsisIDTransformer3DModel         [prompt, video]                as CogVideoX
+///     CogView4Transformer2DModel         [prompt, picture]              row and column among 256; prompt at 0, 0
+///     QwenImage21Transformer2DModel      [prompt, picture]              place, row and column from the middle
+///     HiDreamImageTransformer2DModel     [picture, prompt]              0, row, column; prompt at 0, 0, 0
+///     AllegroTransformer3DModel          [video]                        frame / 2.2, row / 2, column / 2
 ///
 /// A token at 0, 0, 0 does not turn: so a prompt that the model's code leaves out of its rotation is in it without
 /// harm. Throws ConfigError for another model, RangeError for a request that the family has no place for (a prompt of
