@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bearing/attention.hpp>
+#include <bearing/error.hpp>
 #include <bearing/linear_attention.hpp>
 #include <chrono>
 #include <limits>
@@ -15,13 +16,16 @@ using Clock = std::chrono::steady_clock;
 /// Attention over itself, in float32: softmax attention, or linear attention where that is the kernel.
 class TimedAttention {
  public:
-  TimedAttention(const Situation& s, Index heads, Index length, Index width)
+  /// Tokens stand in a square where `width` is not 0, else at one number on each of `axes`.
+  TimedAttention(const Situation& s, Index heads, Index length, Index width, Index axes = 1)
       : tokens_(length, 0, 0, width),
         causal_(*s.causal),
         linear_(s.kernel == AttentionKernel::linear),
         heads_(heads),
         length_(length),
+        axes_(axes),
         dim_(s.dim) {
+    for (Index i = 0; axes > 1 && i < axes * length; ++i) on_axes_.push_back(static_cast<double>(i % length));
     Normal draw(1);
     for (std::vector<float>* rows : {&q_, &k_, &v_, &out_}) {
       rows->resize(static_cast<std::size_t>(heads * length * dim_));
@@ -30,14 +34,16 @@ class TimedAttention {
   }
 
   double seconds(const TermList<float>& terms) {
+    const Positions at =
+        on_axes_.empty() ? tokens_.at() : Positions(dense<const double>(on_axes_.data(), axes_, 1, length_));
     const auto rows = [&](auto& of) { return bhtd(of.data(), 1, heads_, length_, dim_); };
     const auto read = [&](auto& of) { return bhtd<const float>(of.data(), 1, heads_, length_, dim_); };
     const Clock::time_point start = Clock::now();
     if (linear_) {
-      linear_attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
+      linear_attention<float>({read(q_), read(k_), read(v_), at, at}, rows(out_), {}, terms,
                               {.mask = causal_ ? Mask::causal_top_left : Mask::none});
     } else {
-      attention<float>({read(q_), read(k_), read(v_), tokens_.at(), tokens_.at()}, rows(out_), {}, terms,
+      attention<float>({read(q_), read(k_), read(v_), at, at}, rows(out_), {}, terms,
                        {.mask = causal_ ? Mask::causal_top_left : Mask::none});
     }
     return std::chrono::duration<double>(Clock::now() - start).count();
@@ -46,7 +52,8 @@ class TimedAttention {
  private:
   Tokens tokens_;
   bool causal_, linear_;
-  Index heads_, length_, dim_;
+  Index heads_, length_, axes_, dim_;
+  std::vector<double> on_axes_;
   std::vector<float> q_, k_, v_, out_;
 };
 
@@ -81,6 +88,18 @@ bool goes_by_given_indices(const Description& of) {
                                                [](const ParameterInfo& one) { return one.indices; });
 }
 
+/// How many axes the positions of rows must have: 1 serves some of several, and others say that it does not.
+Index axes_of_rows(const Situation& s, Index heads, const TermList<float>& terms) {
+  for (Index axes = 1; axes < max_axes; ++axes) {
+    try {
+      TimedAttention(s, heads, 1, 0, axes).seconds(terms);
+      return axes;
+    } catch (const ShapeError&) {
+    }
+  }
+  return max_axes;
+}
+
 /// Empty: not timed.
 std::optional<double> time_of(const Description& encoding, const Situation& s, Index heads) {
   if (goes_by_given_indices(encoding)) return {};
@@ -89,12 +108,12 @@ std::optional<double> time_of(const Description& encoding, const Situation& s, I
   if (info == nullptr) return 1;
   const std::shared_ptr<const Drawn<float>> drawn = drawn_for(info, encoding, size);
   if (!drawn->made.term) return 1;
-  // Rows take one position for all of their axes, however many these are, and no longer than others.
-  const GridSize grid = info->rows ? GridSize{} : make(encoding, size).grid;
-  TimedAttention attention(s, heads, grid.width > 0 ? std::min(grid.height * grid.width, size.length) : size.length,
-                           grid.width);
   TermList<float> terms;
   terms.add(*drawn->made.term);
+  // Rows take no longer for positions that differ from axis to axis.
+  const GridSize grid = info->rows ? GridSize{} : make(encoding, size).grid;
+  const Index length = grid.width > 0 ? std::min(grid.height * grid.width, size.length) : size.length;
+  TimedAttention attention(s, heads, length, grid.width, info->rows ? axes_of_rows(s, heads, terms) : 1);
   double with = std::numeric_limits<double>::infinity(), without = with;
   for (Index round = 0; round < std::max<Index>(2, 8 / heads); ++round) {  // the first one warms up as well
     without = std::min(without, attention.seconds({}));
