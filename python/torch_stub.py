@@ -26,11 +26,11 @@ found.loader.exec_module(modules)
 
 
 def names(source: Path) -> list[str]:
-    """What __all__ has."""
+    """The classes of __all__."""
     for node in ast.parse(source.read_text()).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == "__all__":
-            return ast.literal_eval(node.value)
+            return [name for name in ast.literal_eval(node.value) if name[0].isupper()]
     raise SystemExit(f"torch_stub.py: {source} must have an __all__")
 
 

@@ -28,11 +28,12 @@ from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
 from .in_place import rotate_
+from .layers import learned as _learned
+from .layers.learned import *
 from .linear_attention import linear_attention
 from .merge import merge
 from .modules import *
 from .norm import norm_rotate
-from .resize import resize, resize_grid
 from .ring import ring_attention
 from .ring_group import RingRefused
 from .rows import Rope, Xpos
@@ -64,8 +65,6 @@ __all__ = [
     "plan",
     "ring_attention",
     "rebase",
-    "resize",
-    "resize_grid",
     "rotate",
     "rotate_",
     "rotate_to_cache",
@@ -77,6 +76,7 @@ __all__ = [
     "window_positions",
 ]
 __all__ += _modules.__all__
+__all__ += _learned.__all__
 
 
 if not TYPE_CHECKING:

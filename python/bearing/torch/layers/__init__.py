@@ -1,11 +1,11 @@
 """Encodings that have files of their own: modules whose parameters a network computes for each call, and scores in
 PyTorch's own operations.
 
-A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules. ``SCORES``, if the
-file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form gives. ``BY_DISTANCE``
-has formulas of biases by distance with their gradients, for kernels on GPUs; ``PROPORTIONAL`` names such biases that are a
-parameter of the head times a function of the distance. ``MIXED`` has, for the same kernels, scores that are a product of
-numbers of the query with a row of a table by distance.
+A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules, and functions beside
+them. ``SCORES``, if the file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form
+gives. ``BY_DISTANCE`` has formulas of biases by distance with their gradients, for kernels on GPUs; ``PROPORTIONAL`` names
+such biases that are a parameter of the head times a function of the distance. ``MIXED`` has, for the same kernels, scores
+that are a product of numbers of the query with a row of a table by distance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def _files() -> tuple[ModuleType, ...]:
 
 def classes() -> dict[str, type]:
     """The modules of all files, by name."""
-    return {name: getattr(file, name) for file in _files() for name in file.__all__}
+    named = {name: getattr(file, name) for file in _files() for name in file.__all__}
+    return {name: one for name, one in named.items() if isinstance(one, type)}
 
 
 def scores() -> dict[str, Any]:

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _core
+from ... import _core
+
+__all__ = ["resize", "resize_grid"]
 
 How = Literal["linear", "cubic"]
 
