@@ -1,5 +1,7 @@
 #include "hf_inputs.hpp"
 
+#include <algorithm>
+
 // One row per table or sinusoid; defaults are those of the configuration classes of Hugging Face transformers 5.24.0.
 
 namespace bearing::hf {
@@ -69,9 +71,9 @@ constexpr InputRow all_rows[] = {
     {"clipseg_vision_model", InputKind::patches, 224, 768, 1, 32},
     {"clvp_decoder", InputKind::learned, 608, 1024},
     {"cohere_asr", InputKind::learned, 1024, 1024},
-    {"cohere_compass_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
+    {"cohere_compass_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
     {"convbert", InputKind::learned, 512, 768, 0, 0, nullptr, "embedding_size"},
-    {"cosmos3_edge_vision", InputKind::learned, 256, 1152, 0, 0, "num_patches"},
+    {"cosmos3_edge_vision", InputKind::learned, 256, 1152, 0, 0, "num_patches", nullptr, {}, resampled::antialias},
     {"data2vec-text", InputKind::after_padding, 512, 768},
     {"dinov2_with_registers", InputKind::patches, 224, 768, 1, 16},
     {"dpr", InputKind::learned, 512, 768},
@@ -83,13 +85,13 @@ constexpr InputRow all_rows[] = {
     {"flava_text_model", InputKind::learned, 512, 768},
     {"fnet", InputKind::learned, 512, 768},
     {"git_vision_model", InputKind::patches, 224, 768, 1, 16},
-    {"glm4v_moe_vision", InputKind::patches, 336, 1536, 0, 14},
-    {"glm4v_vision", InputKind::patches, 336, 1536, 0, 14},
-    {"glm_image_vision", InputKind::patches, 2048, 1536, 0, 16},
+    {"glm4v_moe_vision", InputKind::patches, 336, 1536, 0, 14, nullptr, nullptr, {}, resampled::cubic},
+    {"glm4v_vision", InputKind::patches, 336, 1536, 0, 14, nullptr, nullptr, {}, resampled::cubic},
+    {"glm_image_vision", InputKind::patches, 2048, 1536, 0, 16, nullptr, nullptr, {}, resampled::linear},
     {"groupvit_text_model", InputKind::learned, 77, 256},
     {"groupvit_vision_model", InputKind::patches, 224, 384, 0, 16},
-    {"idefics2_vision", InputKind::patches, 224, 768, 0, 32},
-    {"idefics3_vision", InputKind::patches, 224, 1152, 0, 32},
+    {"idefics2_vision", InputKind::patches, 224, 768, 0, 32, nullptr, nullptr, {}, resampled::shares},
+    {"idefics3_vision", InputKind::patches, 224, 1152, 0, 32, nullptr, nullptr, {}, resampled::shares},
     {"ijepa", InputKind::patches, 224, 768, 0, 16},
     {"instructblip_qformer", InputKind::learned, 512, 768},
     {"instructblip_vision_model", InputKind::patches, 224, 1408, 1, 14},
@@ -119,21 +121,21 @@ constexpr InputRow all_rows[] = {
     {"plbart", InputKind::learned, 1024, 768, 2, 0, nullptr, nullptr, "both"},
     {"pp_formulanet_text", InputKind::learned, 2560, 512, 2},
     {"qwen2_audio_encoder", InputKind::learned, 1500, 1280, 0, 0, "max_source_positions"},
-    {"qwen3_5_moe_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
-    {"qwen3_5_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
-    {"qwen3_omni_moe_vision_encoder", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
-    {"qwen3_vl_moe_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
-    {"qwen3_vl_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
-    {"qwen4_exp_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings"},
+    {"qwen3_5_moe_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
+    {"qwen3_5_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
+    {"qwen3_omni_moe_vision_encoder", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
+    {"qwen3_vl_moe_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
+    {"qwen3_vl_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
+    {"qwen4_exp_vision", InputKind::learned, 2304, 1152, 0, 0, "num_position_embeddings", nullptr, {}, resampled::corners},
     {"rembert", InputKind::learned, 512, 256, 0, 0, nullptr, "input_embedding_size"},
     {"roberta-prelayernorm", InputKind::after_padding, 512, 768},
     {"roc_bert", InputKind::learned, 512, 768},
     {"sam3_lite_text_text_model", InputKind::learned, 77, 512},
     {"siglip2_text_model", InputKind::learned, 64, 768},
-    {"siglip2_vision_model", InputKind::learned, 256, 768, 0, 0, "num_patches"},
+    {"siglip2_vision_model", InputKind::learned, 256, 768, 0, 0, "num_patches", nullptr, {}, resampled::antialias},
     {"siglip_text_model", InputKind::learned, 64, 768},
     {"siglip_vision_model", InputKind::patches, 224, 768, 0, 16},
-    {"smolvlm_vision", InputKind::patches, 224, 1152, 0, 32},
+    {"smolvlm_vision", InputKind::patches, 224, 1152, 0, 32, nullptr, nullptr, {}, resampled::shares},
     {"splinter", InputKind::learned, 512, 768},
     {"step3p5_vision", InputKind::patches, 728, 1536, 0, 14},
     {"tapas", InputKind::learned, 1024, 768},
@@ -167,9 +169,9 @@ constexpr InputRow all_rows[] = {
     {"hunyuan_vl_vision", InputKind::patches, 2048, 1152, 1, 16, "max_image_size"},
     {"hy_v4_vl_vision", InputKind::patches, 2048, 1536, 1, 16, "max_image_size"},
     {"radio", InputKind::patches, 2048, 1280, 0, 16, "max_img_size"},
-    {"inkling2_vision", InputKind::grid, 32, 1024, 0, 0, "posemb_grid_size"},
-    {"muse_glimmer_vision", InputKind::grid, 32, 1536},
-    {"muse_spark_vision", InputKind::grid, 32, 1536},
+    {"inkling2_vision", InputKind::grid, 32, 1024, 0, 0, "posemb_grid_size", nullptr, {}, resampled::linear},
+    {"muse_glimmer_vision", InputKind::grid, 32, 1536, 0, 0, nullptr, nullptr, {}, resampled::zeros},
+    {"muse_spark_vision", InputKind::grid, 32, 1536, 0, 0, nullptr, nullptr, {}, resampled::zeros},
     {"kimi_k25_vision", InputKind::grid, 64, 1152, 0, 0, nullptr, nullptr, {},
      "row and column of the patch; frames of a video add a sinusoid of theirs, which is not read"},
     {"gemma4_vision", InputKind::learned, 10240, 768, 0, 0, "position_embedding_size", nullptr, {},
@@ -224,9 +226,9 @@ constexpr InputRow all_rows[] = {
     {"unlimited_ocr_sam_vision_model", InputKind::patches, 1024, 768, 0, 16},
     {"slanext_vision", InputKind::patches, 512, 768, 0, 16},
     {"pp_formulanet_vision", InputKind::patches, 512, 768, 0, 16},
-    {"phi4_multimodal_vision", InputKind::patches, 448, 1152, 0, 14},
+    {"phi4_multimodal_vision", InputKind::patches, 448, 1152, 0, 14, nullptr, nullptr, {}, resampled::shares},
     {"layoutlmv3", InputKind::patches, 224, 768, 1, 16, "input_size", nullptr, {}, "index of the image's patch", "image"},
-    {"paddleocr_vl_vision", InputKind::patches, 384, 1152, 0, 14},
+    {"paddleocr_vl_vision", InputKind::patches, 384, 1152, 0, 14, nullptr, nullptr, {}, resampled::linear},
     {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "coordinate_size", {}, left_right, "x"},
     {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "coordinate_size", {}, upper_lower, "y"},
     {"layoutlmv2", InputKind::learned, 1024, 128, 0, 0, places_of_boxes, "shape_size", {}, "height of the box (its own columns)", "height"},
@@ -239,6 +241,12 @@ constexpr InputRow all_rows[] = {
 // clang-format on
 
 }  // namespace
+
+bool is_resampled(std::string_view position) {
+  using namespace resampled;
+  const std::string_view all[] = {corners, linear, zeros, cubic, antialias, shares};
+  return std::find(std::begin(all), std::end(all), position) != std::end(all);
+}
 
 std::span<const InputRow> input_rows() { return all_rows; }
 

@@ -21,6 +21,24 @@ enum class InputKind {
   grid_sinusoids,  ///< sinusoidal on two axes, MAE's layout; positions are columns and rows of patches
 };
 
+/// What stands for a token's position where a model's code makes the rows of an image from those of the table, for
+/// each image's grid. Only on the table's own grid is a row that of a patch.
+namespace resampled {
+inline constexpr const char* corners =
+    "index of the patch on the table's own grid; the code resizes the table to the image's, linear, align_corners";
+inline constexpr const char* linear =
+    "index of the patch on the table's own grid; the code resizes the table to the image's, linear";
+inline constexpr const char* zeros =
+    "index of the patch on the table's own grid; the code resizes the table to the image's, linear, with zeros around "
+    "it";
+inline constexpr const char* cubic =
+    "index of the patch on the table's own grid; the code resizes the table to the image's, cubic";
+inline constexpr const char* antialias =
+    "index of the patch on the table's own grid; the code resizes the table to the image's, linear, antialias";
+inline constexpr const char* shares =
+    "index on the table's own grid of the place at the patch's share of the image's height and width";
+}  // namespace resampled
+
 struct InputRow {
   std::string_view model_type;
   InputKind kind;
@@ -33,6 +51,9 @@ struct InputRow {
   const char* token_position = "";  ///< what counts as a token's position, if not its index
   std::string_view label = {};      ///< which of a type's several inputs
 };
+
+/// Whether a position is one of `resampled`.
+bool is_resampled(std::string_view position);
 
 /// One row per encoding, those of a type in order (hf_input_rows.cc).
 std::span<const InputRow> input_rows();

@@ -236,6 +236,12 @@ void read_beit(const Config& config, Model& model) {
   const GridSize grid = patch_grid(file, 224, 16);
   if (grid.height > 4096 || grid.width > 4096)
     file.wrong("patch_size", "large enough for at most 4096 patches each way");
+  if (grid.height != grid.width) {
+    file.warn("image_size", "the code of transformers 5.24.0 takes the table of a window of " +
+                                std::to_string(grid.height) + " by " + std::to_string(grid.width) +
+                                " patches for one of swapped sides and resizes it, so that its biases are others: here "
+                                "a row is that of its offset");
+  }
   all_layers(model, layers, Swin{grid.height, grid.width, Swin::ClassToken::three_rows});
 }
 

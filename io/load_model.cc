@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <map>
 
+#include "hf_inputs.hpp"
 #include "json_file.hpp"
 #include "load_arranged.hpp"
 #include "load_computed.hpp"
 #include "load_deberta.hpp"
 #include "load_frequencies.hpp"
 #include "load_lilt.hpp"
+#include "load_sinusoids.hpp"
 #include "load_tables.hpp"
 
 namespace bearing {
@@ -364,6 +366,16 @@ LoadedParameter Loader::parameter(const LoadedEncoding& of, const Sought& sought
   return {sought.info->name, tensor.name, Tensor{std::move(got), std::move(numbers)}};
 }
 
+/// A table whose rows are not what is added to an image's patches.
+void warn_of_resampled(Model& model) {
+  for (const ModelInput& input : model.inputs) {
+    if (!hf::is_resampled(input.positions)) continue;
+    model.warnings.push_back(
+        {"", "a row of the table is what is added to a patch only on the table's own grid: a position is the " +
+                 input.positions});
+  }
+}
+
 /// A model or a tower, and the towers beside it.
 LoadedModel load_part(Model model, Weights& weights, Index length) {
   LoadedModel out{.model = std::move(model)};
@@ -372,6 +384,8 @@ LoadedModel load_part(Model model, Weights& weights, Index length) {
   for (const ModelInput& input : out.model.inputs) {
     out.inputs.push_back(loader.input(input.encoding, input.part, places[input.part]++));
   }
+  warn_of_resampled(out.model);
+  load::check_sinusoids(out.model, weights);
   for (const LayerGroup& group : layer_groups(out.model)) {
     int place = 0;
     loader.layers(group.layer.encoding, group, place, out.layers);

@@ -95,6 +95,24 @@ def test_timms_pictures_turn_as_in_its_own_module(timm: ModuleType, rng: np.rand
     np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=2**-16)
 
 
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+def test_timms_mixed_frequencies_are_rows_of_rope_mixed(
+    timm: ModuleType, rng: np.random.Generator, indexing: str
+) -> None:
+    heads, head_dim, rows, columns = 2, 24, 5, 7
+    own = timm.create_rope_embed("mixed", dim=heads * head_dim, num_heads=heads, depth=3, grid_indexing=indexing)
+    freqs = own.freqs.detach().numpy()  # [axes, layers, heads, pairs]
+    x = rng.normal(size=(1, heads, rows * columns, head_dim)).astype(np.float32)
+    at = bearing.grid_positions(rows, columns)
+    for layer in range(3):
+        embed = own.get_embed([rows, columns])[layer][None]
+        theirs = timm.apply_rot_embed_cat(torch.from_numpy(x), embed).detach().numpy()
+        frequencies = freqs[::-1, layer] if indexing == "xy" else freqs[:, layer]
+        spec = bearing.RopeMixed(head_dim=head_dim, axes=2, pairing="interleaved")
+        mixed = bearing.RopeMixedRows(spec, np.ascontiguousarray(frequencies))
+        np.testing.assert_allclose(bearing.turn(mixed, x, at, side="query"), theirs, rtol=0, atol=2**-16)
+
+
 def test_what_timms_mrope_cannot_be_is_refused() -> None:
     arguments = {"use_rot_pos_emb": True, "rope_type": "mrope"}
     for options, text in (

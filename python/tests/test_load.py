@@ -100,6 +100,73 @@ def test_patches_have_the_rows_of_vit(saved: Any) -> None:
     equal(rows_of(encoding, 17), model.embeddings.position_embeddings[0])
 
 
+MAE = {"image_size": 16, "patch_size": 4, **SMALL, "decoder_hidden_size": 16, "decoder_num_hidden_layers": 1,
+       "decoder_num_attention_heads": 2}  # fmt: skip
+
+
+def save_mae(folder: Path, table: np.ndarray) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": "vit_mae", **MAE}))
+    bearing.write_safetensors(folder / "model.safetensors", {"vit.embeddings.position_embeddings": table})
+
+
+def test_maes_stored_table_is_compared_with_its_sinusoids(tmp_path: Path) -> None:
+    sinusoids = bearing.Sinusoidal2dInputs(bearing.Sinusoidal2d.mae(16))
+    rows = bearing.inputs(sinusoids, bearing.grid_positions(4, 4))[0]
+    table = np.concatenate([np.zeros((1, 16), np.float32), rows])[None]
+
+    def warnings() -> list[str]:
+        return [one for one in map(str, bearing.load(tmp_path).model.warnings) if "position_embeddings" in one]
+
+    save_mae(tmp_path, table)
+    assert warnings() == []
+    other = np.concatenate([rows[:, 8:], rows[:, :8]], 1)  # y first
+    save_mae(tmp_path, np.concatenate([table[0, :1], other])[None])
+    (said,) = warnings()
+    assert "in row 2, column 0" in said and "the sinusoids are given, not the weights' table" in said
+    save_mae(tmp_path, table[:, :-1])
+    (said,) = warnings()
+    assert "is not the table of a class token and a square of patches, of 16 columns" in said
+
+
+def test_a_table_that_the_code_resizes_is_told(tmp_path: Path) -> None:
+    config = tf.Siglip2VisionConfig(hidden_size=16, num_patches=16, num_hidden_layers=1, num_attention_heads=2)
+    config.to_json_file(tmp_path / "config.json")
+    table = np.random.default_rng(1).random((16, 16), np.float32)
+    bearing.write_safetensors(
+        tmp_path / "model.safetensors", {"vision_model.embeddings.position_embedding.weight": table}
+    )
+    loaded = bearing.load(tmp_path)
+    assert loaded.model.inputs[0].positions.endswith("resizes the table to the image's, linear, antialias")
+    assert any("only on the table's own grid" in str(one) for one in loaded.model.warnings)
+    np.testing.assert_array_equal(loaded.inputs[0].parameters["table"], table)
+    for config_class, words in {
+        "Qwen3VLVisionConfig": "linear, align_corners",
+        "Glm4vVisionConfig": "cubic",
+        "Idefics3VisionConfig": "at the patch's share of the image's height and width",
+    }.items():
+        assert words in bearing.read_hf_config(getattr(tf, config_class)()).inputs[0].positions
+    assert bearing.read_hf_config(tf.SiglipVisionConfig()).inputs[0].positions == ""
+
+
+@pytest.mark.parametrize("sides", [(3, 3), (4, 6)])
+def test_beits_window_that_is_not_square_is_told(saved: Any, sides: tuple[int, int]) -> None:
+    """The code of transformers swaps the sides of such a table before it resizes it."""
+    config = tf.BeitConfig(
+        image_size=tuple(8 * side for side in sides), patch_size=8, **SMALL, use_relative_position_bias=True
+    )
+    model, folder = saved(tf.BeitModel, config)
+    loaded = bearing.load(folder)
+    at = np.concatenate([np.full((2, 1, 1), -1.0), bearing.grid_positions(*sides)], 2)
+    own = next(one for one in model.modules() if type(one).__name__ == "BeitRelativePositionBias")
+    theirs = own(window_size=sides)[0].detach().numpy()
+    ours = bearing.bias_matrix(loaded.layers[0][0], at, at, heads=len(theirs))
+    warned = any("one of swapped sides" in str(one) for one in loaded.model.warnings)
+    assert warned == (abs(ours - theirs).max() > 1e-5) == (sides[0] != sides[1])
+    table = own.relative_position_bias_table.detach()
+    right = table[own.generate_relative_position_index(sides).flatten()].reshape(*ours.shape[1:], -1).permute(2, 0, 1)
+    equal(ours, right)
+
+
 def test_swin_has_the_table_of_each_block(saved: Any) -> None:
     config = tf.SwinConfig(image_size=32, patch_size=4, embed_dim=8, depths=[2, 2], num_heads=[2, 4], window_size=4)
     model, folder = saved(tf.SwinModel, config)

@@ -127,7 +127,8 @@ def attention(
         where it is the same the next one: a patch sees those before it in its picture.
     window: (before, after) in tokens, on the first axis of positions; -1 for no limit.
     q_positions: where queries stand: None for 0, 1, 2, …; a scalar p, traced or not, for p, p + 1, … (p keys are in the
-        cache already); or an array [time], [batch, time] or [axes, batch, time].
+        cache already); or an array [time], [batch, time] or [axes, batch, time]. A rotation of several axes takes one
+        number for all of them in the first forms: patches of an image need the last one.
     k_positions: where keys stand, in the same forms.
     scale: c; None for 1/sqrt(dim).
     soft_cap: bounds c q·k before terms are added; 0 for no bound.
