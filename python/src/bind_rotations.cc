@@ -231,7 +231,8 @@ constexpr const char* layout_doc =
     "out.\n"
     "positions: None for 0, 1, 2, …; an int p for p, p + 1, … (p tokens are in the cache already); or integers or "
     "reals\n"
-    "    [time], [batch, time] or [axes, batch, time].\n"
+    "    [time], [batch, time] or [axes, batch, time]. A rotation of several axes takes one number for all of them in\n"
+    "    the first forms, as words of M-RoPE stand: patches of an image need the last one.\n"
     "threads: how many threads the call may use; 0 for all.\n\n"
     "Raises ShapeError, RangeError or TypeError, whose text names the argument. Nothing is written then.";
 
