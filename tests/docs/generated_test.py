@@ -123,6 +123,15 @@ esac
         self.assertEqual(code, 1)
         self.assertIn("completion has no keys and words that could be read", error)
 
+    def test_blocks_see_an_encoding_that_bearing_hpp_does_not_include_yet(self):
+        self.write("include/bearing/encodings/two.hpp", "")
+        self.write("README.md", "\n```cpp\nint x = 0;\n```\n" * 45)
+        for file in ("tests/docs/cpp_blocks.py", "tests/docs/page_parts.py"):
+            shutil.copy(ROOT / file, self.root / file)
+        written = self.root / "blocks.cc"
+        subprocess.run([sys.executable, "-B", self.root / "tests/docs/cpp_blocks.py", written], check=True, timeout=60)
+        self.assertIn("#include <bearing/encodings/two.hpp>\n", written.read_text())
+
 
 if __name__ == "__main__":
     unittest.main()
