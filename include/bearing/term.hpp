@@ -59,8 +59,8 @@
 // those of two steps are together those of the step from the first one's start to the second one's end. In softmax
 // attention the same decay is a score's: e^s falls by what lies between. So an encoding with log_decay acts on the
 // score too. bias is called with every distance from the smallest to the largest, also with those that no query sees;
-// it must give a finite number or −∞ for each. All members are const. All except check run in parallel tasks and must
-// not throw.
+// it must give a finite number or −∞ for each. check refuses a parameter that would make a NaN of that; numbers of a
+// table are given as they are. All members are const. All except check run in parallel tasks and must not throw.
 
 namespace bearing {
 

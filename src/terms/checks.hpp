@@ -3,6 +3,7 @@
 #include <bearing/error.hpp>
 #include <bearing/term_list.hpp>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "tensor_checks.hpp"
@@ -65,6 +66,26 @@ void check_param(std::string_view function, std::string_view name, const Param<A
   const bool missing = param.value.data == nullptr;
   throw ShapeError(text::concat("[", function, "] ", name, ": must be ", axes, " = ", shape, ", got ",
                                 missing ? "nothing" : text::concat("shape ", param.value.shape)));
+}
+
+/// Throws RangeError unless all numbers of a parameter are finite and at most `most` in size. For parameters of few
+/// numbers, of which whole rows or columns of results are made: one that is infinite would be a NaN there.
+template <class A, int Rank>
+void check_finite(std::string_view function, std::string_view name, const View<const A, Rank>& numbers,
+                  double most = std::numeric_limits<double>::max()) {
+  std::array<Index, Rank> at{};
+  for (Index left = numbers.size(); left > 0; --left) {
+    const A* one = numbers.data;
+    for (std::size_t axis = 0; axis < Rank; ++axis) one += at[axis] * numbers.stride[axis];
+    const auto number = static_cast<double>(*one);
+    if (!(std::fabs(number) <= most)) {
+      const bool bounded = std::isfinite(number);
+      throw RangeError(text::concat("[", function, "] ", name, ": must be finite",
+                                    bounded ? text::concat(" and at most ", most, " in size") : "", ", got ", number,
+                                    " at ", at));
+    }
+    for (std::size_t axis = Rank; axis-- > 0 && ++at[axis] == numbers.shape[axis];) at[axis] = 0;
+  }
 }
 
 /// Throws ShapeError unless a parameter's features lie side by side on the host and its gradient, if wanted, has its

@@ -56,8 +56,8 @@ class BEARING_EXPORT AlibiSlopes {
   Param<A, 1> learned_{};
 };
 
-/// ALiBi as a bias by distance, for whole and real positions. Throws RangeError for slopes that are not finite; a call
-/// throws ShapeError unless there are as many slopes as heads.
+/// ALiBi as a bias by distance, for whole and real positions. Throws RangeError for slopes that are not finite, learned
+/// ones in a call; a call throws ShapeError unless there are as many slopes as heads.
 template <class A>
 class BEARING_EXPORT AlibiBias {
  public:

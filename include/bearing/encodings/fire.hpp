@@ -55,7 +55,8 @@ class BEARING_EXPORT FireBias {
 
   /// Reads the network once, here. Between the points where a hidden unit goes on or off f_h is a line, and is
   /// evaluated as one. Throws ShapeError for parameters whose shapes do not fit the spec or each other, RangeError for
-  /// a spec without units, or with a threshold or an eps that is not positive and finite.
+  /// a spec without units, or with a threshold or an eps that is not positive and finite, and, as a call does, for
+  /// parameters that are not finite.
   FireBias(const Fire& fire, const FireParams<A>& params);
 
   void check(const char* function, const Problem& problem) const;

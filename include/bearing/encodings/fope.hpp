@@ -35,7 +35,8 @@ BEARING_EXPORT std::vector<double> fope_frequencies(const Fope& fope);
 /// C and S [sets, kept, mixed], with kept as many rows as fope_frequencies() has, and at most head_dim/2 columns. They
 /// are taken as they are, as vLLM does: the authors' training code divides each column by its sum first. Head h uses
 /// set h / group (see RopeMixedRows): the published models have one set per key head. Throws ShapeError for a spec or
-/// parameters that do not fit each other, RangeError if no frequency is kept.
+/// parameters that do not fit each other, RangeError if no frequency is kept; a call throws RangeError for numbers that
+/// are not finite.
 template <class A>
 class BEARING_EXPORT FopeRows {
  public:

@@ -86,7 +86,8 @@ class BEARING_EXPORT FourierInputs {
   using Arithmetic = A;
 
   /// frequencies [frequencies, axes]. Throws ShapeError for a spec that cannot be, another shape, or a gradient whose
-  /// elements share memory, RangeError for a scale that is not finite.
+  /// elements share memory, RangeError for a scale that is not finite; a call throws RangeError for frequencies that
+  /// are not finite, or above 10^290.
   FourierInputs(const Fourier& spec, Param<A, 2> frequencies);
 
   Index dim() const { return spec_.dim(); }

@@ -29,7 +29,7 @@ struct Kerple {
 };
 
 /// KERPLE as a bias by distance, for whole and real positions. A call throws ShapeError unless there is one of each
-/// parameter for each head, and RangeError for one that is not positive or a power past `most_power`.
+/// parameter for each head, and RangeError for one that is not positive and finite or a power past `most_power`.
 template <class A>
 class BEARING_EXPORT KerpleBias {
  public:

@@ -29,7 +29,8 @@ struct LieRope {
 
 /// Generators [sets, axes, head_dim/block, block·(block−1)/2]: the strict upper triangle of each A, row by row. Head h
 /// uses set h / group (see RopeMixedRows). The authors start from numbers uniform in [0, 2π). Throws ShapeError for a
-/// spec or parameters that do not fit each other.
+/// spec or parameters that do not fit each other; a call throws RangeError for generators that are not finite, or whose
+/// product with the positions, summed over axes, may pass 2^36.
 template <class A>
 class BEARING_EXPORT LieRopeRows {
  public:

@@ -59,7 +59,8 @@ struct PositionTemperature {
 /// The temperature as an encoding of rows: turns queries, copies keys. Needs positions that count tokens from 0 on
 /// (RangeError for smaller ones). The learned form needs scale and bias [sets], of which head h uses number h / group,
 /// as in RopeMixedRows; the others have none. Throws RangeError for a beta that is not finite, a length that is not
-/// above 0 or a first beyond ±2^31, ShapeError for parameters that do not fit.
+/// above 0 or a first beyond ±2^31, ShapeError for parameters that do not fit; a call throws RangeError for parameters
+/// that are not finite.
 template <class A>
 class BEARING_EXPORT TemperatureRows {
  public:

@@ -34,7 +34,8 @@ BEARING_EXPORT std::vector<double> rope_mixed_frequencies(const RopeMixed& mixed
 
 /// Frequencies [axes, sets, head_dim/2], in radians per unit of position. Head h uses set h / group. With grouped
 /// queries, encode keys with group 1 and queries with group = query heads per key head; for one set for all heads,
-/// group = heads. Throws ShapeError for a spec or parameters that do not fit each other.
+/// group = heads. Throws ShapeError for a spec or parameters that do not fit each other; a call throws RangeError for
+/// frequencies that are not finite, or above 10^290.
 template <class A>
 class BEARING_EXPORT RopeMixedRows {
  public:

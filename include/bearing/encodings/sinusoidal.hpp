@@ -71,7 +71,7 @@ class BEARING_EXPORT SinusoidalInputs {
   static constexpr Index numbers_at_once = Index{1} << 22;  // long runs of rows, so that preparing them costs little
 
   /// Throws as sinusoidal_columns(), ShapeError for parameters of the wrong shape, RangeError for frequencies that are
-  /// not finite or above 2^13.
+  /// not finite or above 2^13; a call throws RangeError for a learned scale that is not finite.
   explicit SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A> learned = {});
   SinusoidalInputs(const SinusoidalInputs&) = default;  // moving copies: what was moved from still serves
   SinusoidalInputs& operator=(const SinusoidalInputs&) = default;

@@ -27,7 +27,8 @@ struct CayleyString {
 
 /// Frequencies [axes, sets, head_dim/2] and S [sets, head_dim·(head_dim−1)/2], its strict upper triangle row by row;
 /// head h uses set h / group (see RopeMixedRows). The constructor computes P, in double: make a new one when S changes.
-/// Throws ShapeError for a spec or parameters that do not fit each other.
+/// Throws ShapeError for a spec or parameters that do not fit each other, RangeError for an S that is not finite; a
+/// call throws RangeError for frequencies as RopeMixedRows.
 template <class A>
 class BEARING_EXPORT CayleyStringRows {
  public:
@@ -64,7 +65,7 @@ struct CirculantString {
 /// c [axes, sets, head_dim]; only its odd part c[k] − c[head_dim − k] matters. Head h uses set h / group (see
 /// RopeMixedRows). Works in the Fourier basis: pair f of it turns by −2 Σ_axis p_axis Σ_k c[k] sin(2πfk/head_dim);
 /// the constant, and of an even head the alternating, component stay. Throws ShapeError for a spec or parameters that
-/// do not fit each other.
+/// do not fit each other; a call throws RangeError for numbers that are not finite, or above 10^290.
 template <class A>
 class BEARING_EXPORT CirculantStringRows {
  public:

@@ -44,7 +44,9 @@ void AlibiSlopes<A>::check(const char* function, const Problem& problem) const {
     throw ShapeError(
         concat("[", function, "] Alibi.slopes: must be one for each of ", problem.heads, " heads, got ", heads()));
   }
-  if (learned_.value.data != nullptr) check_param(function, "Alibi.slopes", learned_, {problem.heads}, "[heads]");
+  if (learned_.value.data == nullptr) return;
+  check_param(function, "Alibi.slopes", learned_, {problem.heads}, "[heads]");
+  check_finite(function, "Alibi.slopes", learned_.value);
 }
 
 namespace {

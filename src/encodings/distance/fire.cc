@@ -7,6 +7,7 @@
 
 #include "describe/describer.hpp"
 #include "encodings/distance/fire_kernel.hpp"
+#include "encodings/limits.hpp"
 #include "terms/checks.hpp"
 
 namespace bearing {
@@ -23,6 +24,12 @@ void check_params(const char* function, const Fire& fire, const FireParams<A>& p
   check_param(function, "Fire.hidden_bias", params.hidden_bias, {fire.mlp_width}, "[mlp_width]");
   check_param(function, "Fire.out_weight", params.out_weight, {heads, fire.mlp_width}, "[heads, mlp_width]");
   check_param(function, "Fire.out_bias", params.out_bias, {heads}, "[heads]");
+  check_finite(function, "Fire.c", params.c.value, largest_rate);
+  check_finite(function, "Fire.multiplier", params.multiplier.value);
+  check_finite(function, "Fire.hidden_weight", params.hidden_weight.value);
+  check_finite(function, "Fire.hidden_bias", params.hidden_bias.value);
+  check_finite(function, "Fire.out_weight", params.out_weight.value);
+  check_finite(function, "Fire.out_bias", params.out_bias.value);
 }
 
 /// Where a hidden unit goes on or off: it is on for x > corner where its weight is not negative, else for x ≤ corner.
@@ -261,8 +268,8 @@ void FireBias<A>::find_lines() {
     for (Index line = 0; line < lines_; ++line) {
       double slope = 0, height = static_cast<double>(params_.out_bias.value(h));
       for (Index u = 0; u < spec_.mlp_width; ++u) {
-        // A product with 0, not nothing: what is not a number stays seen.
-        const double out = static_cast<double>(params_.out_weight.value(h, u)) * (on(u, line) ? 1.0 : 0.0);
+        if (!on(u, line)) continue;
+        const auto out = static_cast<double>(params_.out_weight.value(h, u));
         slope += out * static_cast<double>(params_.hidden_weight.value(u));
         height += out * static_cast<double>(params_.hidden_bias.value(u));
       }
@@ -276,9 +283,7 @@ template <class A>
 void FireBias<A>::check(const char* function, const Problem& problem) const {
   check_present(function, "Fire", !made_of_.empty());
   check_params(function, spec_, params_, problem.heads);
-  const auto same = [](A was, A is) { return was == is || (std::isnan(was) && std::isnan(is)); };
-  const std::vector<A> is = network();
-  if (std::equal(is.begin(), is.end(), made_of_.begin(), same)) return;
+  if (network() == made_of_) return;
   throw ShapeError(
       concat("[", function, "] Fire: must be made again after its network has changed, got another network"));
 }

@@ -171,22 +171,28 @@ TEST(Fire, UnitsWithoutWeightAreConstants) {
   EXPECT_EQ(s, std::vector<double>(9, 1.75));
 }
 
-TEST(Fire, WhatIsNotANumberIsSeen) {
+TEST(Fire, WhatIsNotFiniteIsRefusedAlsoWhereNoUnitIsOn) {
+  const std::string names[] = {"c", "multiplier", "hidden_weight", "hidden_bias", "out_weight", "out_bias"};
   for (std::size_t which = 0; which < 6; ++which) {
-    Params params(shapes(1, 4));
-    for (double& value : params.values(which)) value = NAN;
-    const FireBias<double> bias({.mlp_width = 4, .threshold = 9}, network<double>(params));
-    std::vector<double> s(9);
-    bias_matrix(with(bias), {}, {}, dense(s.data(), 1, 3, 3));
-    if (which == 1) continue;  // L: max(m, NaN) may be m
-    for (const double score : s) EXPECT_TRUE(std::isnan(score)) << which;
+    for (const double number : {NAN, INFINITY, -INFINITY}) {
+      Params params(shapes(1, 4));
+      params.values(which).back() = number;
+      const std::string name = "Fire." + names[which];
+      try {
+        const FireBias<double> bias({.mlp_width = 4, .threshold = 9}, network<double>(params));
+        ADD_FAILURE() << name << " = " << number << " was taken";
+      } catch (const RangeError& error) {
+        EXPECT_TRUE(std::string(error.what()).starts_with("[FireBias] " + name + ": must be finite, got "))
+            << error.what();
+      }
+    }
   }
 }
 
 TEST(Fire, AnotherNetworkThanItWasMadeWithIsRefused) {
   Params params(shapes(2, 3));
   const FireBias<double> bias({.mlp_width = 3}, network<double>(params));
-  std::vector<double> s(2 * 4, 7.0), got(2 * 4);
+  std::vector<double> s(2 * 4, 7.0);
   for (std::size_t p = 2; p < params.count(); ++p) {
     const double value = params.values(p).back();
     params.values(p).back() += 0.5;  // as an optimiser's step does
@@ -196,10 +202,9 @@ TEST(Fire, AnotherNetworkThanItWasMadeWithIsRefused) {
     params.values(p).back() = value;
   }
   EXPECT_EQ(s, std::vector<double>(8, 7.0));
-  params.values(4)[0] = NAN;  // seen, not refused
-  const FireBias<double> broken({.mlp_width = 3}, network<double>(params));
-  bias_matrix(with(broken), {}, {}, dense(got.data(), 2, 2, 2));
-  EXPECT_TRUE(std::isnan(got[0]));
+  params.values(0)[0] = INFINITY;  // c is no part of the lines that were kept
+  expect_error<RangeError>([&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 2, 2, 2)); },
+                           "[bias_matrix] Fire.c: must be finite, got inf at [0]");
 }
 
 TEST(Fire, WrongCallsSayWhatMustHold) {

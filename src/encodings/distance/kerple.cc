@@ -12,14 +12,16 @@ using text::concat;
 
 namespace {
 
-/// A logarithm's argument may fall below 0 otherwise, far from the query; a power may overflow.
+constexpr double largest = std::numeric_limits<double>::max();
+
+/// A logarithm's argument may fall below 0 otherwise, far from the query; a power may overflow; ∞ · 0 is a NaN.
 template <class A>
 void check_numbers(const char* function, const char* name, View<const A, 1> numbers, double most) {
   for (Index h = 0; h < numbers.shape[0]; ++h) {
     const auto number = static_cast<double>(numbers(h));
     if (number > 0 && number <= most) continue;
-    throw RangeError(concat("[", function, "] ", name, ": must be positive",
-                            std::isinf(most) ? "" : concat(" and at most ", most), ", got ", number, " for head ", h));
+    throw RangeError(concat("[", function, "] ", name, ": must be positive and ",
+                            most == largest ? "finite" : concat("at most ", most), ", got ", number, " for head ", h));
   }
 }
 
@@ -29,9 +31,8 @@ template <class A>
 void KerpleBias<A>::check(const char* function, const Problem& problem) const {
   check_param(function, "Kerple.r1", r1_, {problem.heads}, "[heads]");
   check_param(function, "Kerple.r2", r2_, {problem.heads}, "[heads]");
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  check_numbers(function, "Kerple.r1", r1_.value, infinity);
-  check_numbers(function, "Kerple.r2", r2_.value, form_ == KerpleForm::power ? Kerple::most_power : infinity);
+  check_numbers(function, "Kerple.r1", r1_.value, largest);
+  check_numbers(function, "Kerple.r2", r2_.value, form_ == KerpleForm::power ? Kerple::most_power : largest);
 }
 
 template <class A>

@@ -74,9 +74,14 @@ TEST(Kerple, ParametersThatAnOptimiserTookTooFarAreRefused) {
     const KerpleBias<double> bias({form}, {dense<const double>(r1.data(), 2)}, {dense<const double>(r2.data(), 2)});
     expect_error<RangeError>([&] { bias_matrix(with(bias), {}, {}, dense(s.data(), 2, 2, 2)); }, text);
   };
-  wrong(KerpleForm::logarithmic, {1, 0}, {1, 1}, "[bias_matrix] Kerple.r1: must be positive, got 0 for head 1");
-  wrong(KerpleForm::logarithmic, {1, 1}, {-0.5, 1}, "[bias_matrix] Kerple.r2: must be positive, got -0.5 for head 0");
-  wrong(KerpleForm::power, {1, NAN}, {1, 1}, "[bias_matrix] Kerple.r1: must be positive, got nan for head 1");
+  wrong(KerpleForm::logarithmic, {1, 0}, {1, 1},
+        "[bias_matrix] Kerple.r1: must be positive and finite, got 0 for head 1");
+  wrong(KerpleForm::logarithmic, {1, 1}, {-0.5, 1},
+        "[bias_matrix] Kerple.r2: must be positive and finite, got -0.5 for head 0");
+  wrong(KerpleForm::logarithmic, {1, 1}, {1, INFINITY},
+        "[bias_matrix] Kerple.r2: must be positive and finite, got inf for head 1");
+  wrong(KerpleForm::power, {1, NAN}, {1, 1},
+        "[bias_matrix] Kerple.r1: must be positive and finite, got nan for head 1");
   wrong(KerpleForm::power, {1, 1}, {1, 2.5},
         "[bias_matrix] Kerple.r2: must be positive and at most 2, got 2.5 for head 1");
   EXPECT_EQ(s, std::vector<double>(8, 7.0));

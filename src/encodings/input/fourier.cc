@@ -82,8 +82,10 @@ FourierInputs<A>::FourierInputs(const Fourier& spec, Param<A, 2> frequencies) : 
 template <class A>
 void FourierInputs<A>::check(const char* function, const Problem& problem) const {
   const Index axes = problem.q_positions->axes();
-  if (axes == spec_.axes) return;
-  throw ShapeError(concat("[", function, "] positions: must have Fourier.axes = ", spec_.axes, " axes, got ", axes));
+  if (axes != spec_.axes) {
+    throw ShapeError(concat("[", function, "] positions: must have Fourier.axes = ", spec_.axes, " axes, got ", axes));
+  }
+  check_finite(function, "Fourier.frequencies", frequencies_.value, largest_rate);
 }
 
 template <class A>

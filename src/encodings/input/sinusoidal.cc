@@ -179,9 +179,11 @@ SinusoidalInputs<A>::SinusoidalInputs(const Sinusoidal& spec, SinusoidalParams<A
 
 template <class A>
 void SinusoidalInputs<A>::check(const char* function, const Problem& problem) const {
-  if (problem.q_positions->axes() == 1) return;
-  throw ShapeError(
-      concat("[", function, "] positions: must have one axis for Sinusoidal, got ", problem.q_positions->axes()));
+  if (problem.q_positions->axes() != 1) {
+    throw ShapeError(
+        concat("[", function, "] positions: must have one axis for Sinusoidal, got ", problem.q_positions->axes()));
+  }
+  check_finite(function, "Sinusoidal.scale", learned_.scale.value);
 }
 
 template <class A>

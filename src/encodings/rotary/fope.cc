@@ -53,6 +53,8 @@ template <class A>
 void FopeRows<A>::check(const char* function, const Problem& problem) const {
   check_present(function, "Fope", !frequencies_.empty());
   check_rows(function, "Fope", problem, fope_.head_dim, 1, cos_.value.shape[0], group_);
+  check_finite(function, "Fope.cos", cos_.value);
+  check_finite(function, "Fope.sin", sin_.value);
 }
 
 template <class A>

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bearing/encodings/lie_rope.hpp>
+#include <cmath>
 #include <numbers>
 
 #include "describe/describer.hpp"
@@ -27,6 +28,20 @@ LieRope checked(LieRope lie) {
   return lie;
 }
 
+/// Of a generator times positions. The exponential of the largest block of such numbers is squared some 50 times, each
+/// of which doubles what rounding did to the lengths of rows; far above this rows would become NaN or 0.
+constexpr double most_turn = 0x1p36;
+
+/// The largest position in size on any axis.
+double farthest(const Problem& problem, Index axes) {
+  double most = 0;
+  for (Index n = 0; n < axes * problem.batch * problem.q_len; ++n) {
+    const Index axis = n / (problem.batch * problem.q_len), row = n % (problem.batch * problem.q_len);
+    most = std::max(most, std::fabs(problem.q_positions->real(axis, row / problem.q_len, row % problem.q_len)));
+  }
+  return most;
+}
+
 bool same_position(const RowTile& tile, Index one, Index other, Index axes) {
   for (Index axis = 0; axis < axes; ++axis) {
     const double* at = tile.at[static_cast<std::size_t>(axis)];
@@ -48,6 +63,8 @@ LieRopeRows<A>::LieRopeRows(const LieRope& lie, Param<A, 4> generators, Index gr
 template <class A>
 void LieRopeRows<A>::check(const char* function, const Problem& problem) const {
   check_rows(function, "LieRope", problem, lie_.head_dim, lie_.axes, generators_.value.shape[0], group_);
+  const double most = most_turn / static_cast<double>(lie_.axes) / std::max(1.0, farthest(problem, lie_.axes));
+  check_finite(function, "LieRope.generators", generators_.value, most);
 }
 
 template <class A>

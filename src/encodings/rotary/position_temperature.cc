@@ -85,6 +85,8 @@ void TemperatureRows<A>::check(const char* function, const Problem& problem) con
     throw ShapeError(concat("[", function, "] PositionTemperature: must have a scale and a bias for each of ",
                             problem.heads, " heads, got ", scale_.value.shape[0], " sets for ", group_, " heads each"));
   }
+  check_finite(function, "PositionTemperature.scale", scale_.value);
+  check_finite(function, "PositionTemperature.bias", bias_.value);
   check_places(function, temperature_, problem);
 }
 

@@ -77,6 +77,7 @@ RopeMixedRows<A>::RopeMixedRows(const RopeMixed& mixed, Param<A, 3> frequencies,
 template <class A>
 void RopeMixedRows<A>::check(const char* function, const Problem& problem) const {
   check_rows(function, "RopeMixed", problem, mixed_.head_dim, mixed_.axes, frequencies_.value.shape[1], group_);
+  check_finite(function, "RopeMixed.frequencies", frequencies_.value, largest_rate);
 }
 
 template <class A>

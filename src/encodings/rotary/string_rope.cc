@@ -21,6 +21,7 @@ CayleyStringRows<A>::CayleyStringRows(const CayleyString& string, Param<A, 3> fr
       rotation_(string.rope, frequencies, group),
       skew_(skew) {
   check_set("CayleyStringRows", "skew", skew, {sets_, dim_ * (dim_ - 1) / 2}, "[sets, head_dim*(head_dim-1)/2]");
+  check_finite("CayleyStringRows", "skew", skew.value);
   const Index size = dim_ * dim_;
   inverse_.resize(static_cast<std::size_t>(sets_ * size));
   basis_.resize(inverse_.size());
@@ -156,6 +157,7 @@ template <class A>
 void CirculantStringRows<A>::check(const char* function, const Problem& problem) const {
   check_present(function, "CirculantString", !cos_.empty());
   check_rows(function, "CirculantString", problem, string_.head_dim, string_.axes, c_.value.shape[1], group_);
+  check_finite(function, "CirculantString.c", c_.value, largest_rate);
 }
 
 template <class A>
