@@ -110,8 +110,8 @@ TEST(DescribedParameters, AreToldWhereTheyLie) {
     if (made.term && made.term->borrows != nullptr) made.term->borrows(made.term->self, list);
     if (made.input && made.input->borrows != nullptr) made.input->borrows(made.input->self, list);
     for (std::size_t i = 0; i < params.count(); ++i) {
-      EXPECT_TRUE(told.contains(params.values(i).data())) << i;
-      EXPECT_TRUE(told.contains(params.grads(i).data())) << i;
+      EXPECT_TRUE(told.contains(params.values(i).data()) && told.contains(params.grads(i).data()))
+          << "parameter " << i << ": add a borrows member to " << encoding.info->name << " that names it (term.hpp)";
     }
   }
 }

@@ -17,7 +17,7 @@
 //     void describe_kerple(Describer& to) {
 //       to.record("Kerple", Kerple{KerpleForm::logarithmic}, "KERPLE, …").member("form", &Kerple::form, "The kernel.");
 //       to.encoding<Kerple, 1, 1>("KerpleBias", "KERPLE as a bias by distance …",
-//                                 {Parameter("r1", {"heads"}, "…").starts(…).drawn(…), …}, make_with_spec<KerpleBias>)
+//                                 {Parameter("r1", {"heads"}, "…").starts(…).draws(…), …}, make_with_spec<KerpleBias>)
 //           .form(Form::distance)
 //           .called("kerple_log", "KERPLE, logarithmic", "…", [](const auto&) { return Kerple{…}; });
 //     }

@@ -31,20 +31,28 @@ bool has_no(const std::string& home, const std::string& what) {
 
 TEST(Registry, EveryEncodingHasItsSixFiles) {
   const std::filesystem::path root = BEARING_SOURCE_DIR;
-  std::set<std::string> tests;
+  std::set<std::string> sources;
   for (const auto& file : std::filesystem::recursive_directory_iterator(root / "src")) {
-    tests.insert(file.path().filename().string());
+    sources.insert(file.path().filename().string());
   }
   for (const Description& one : registry().descriptions()) {
     const std::string home = one.home;
-    const auto expect = [&](const std::string& what, bool there) {
-      EXPECT_NE(there, has_no(home, what)) << one.name << ": its " << what << " is missing, or has come";
+    const auto expect = [&](const std::string& what, const std::string& file, bool there) {
+      const bool wanted = !has_no(home, what);
+      EXPECT_EQ(there, wanted) << one.name << ": its " << what << " "
+                               << (wanted ? "must be written: " + file : "has come; take it out of has_no(): " + file);
     };
-    expect("header", exists(root / "include/bearing/encodings" / (home + ".hpp")));
-    expect("source", tests.count(home + ".cc") > 0 || tests.count(home + "_description.cc") > 0);
-    expect("reference", exists(root / "include/bearing/reference" / (home + ".hpp")));
-    expect("test", tests.count(home + "_test.cc") + tests.count(home + "_resolve_test.cc") > 0);
-    expect("page", exists(root / "docs/encodings" / (one.page + ".md")));
+    const auto stands = [&](const std::string& what, const std::string& file) {
+      expect(what, file, exists(root / file));
+    };
+    const auto in_sources = [&](const std::string& what, const std::string& file, const std::string& or_file) {
+      expect(what, "src/encodings/SITE/" + file, sources.count(file) + sources.count(or_file) > 0);
+    };
+    stands("header", "include/bearing/encodings/" + home + ".hpp");
+    in_sources("source", home + ".cc", home + "_description.cc");
+    stands("reference", "include/bearing/reference/" + home + ".hpp");
+    in_sources("test", home + "_test.cc", home + "_resolve_test.cc");
+    stands("page", "docs/encodings/" + one.page + ".md");
   }
 }
 
@@ -78,6 +86,10 @@ TEST(Registry, EverythingIsSaidInWords) {
   }
   for (const EncodingInfo& encoding : registry().encodings()) {
     EXPECT_FALSE(encoding.text.empty()) << encoding.name;
+    for (const RecordType* spec : encoding.specs) {
+      EXPECT_FALSE(spec->members.empty())
+          << spec->name << " states nothing: describe " << encoding.name << " with NoSpec (src/describe/makers.hpp)";
+    }
     EXPECT_TRUE(encoding.inputs || encoding.rows || encoding.scores || encoding.values) << encoding.name;
     EXPECT_EQ(encoding.scores, encoding.form != Form::none) << encoding.name << " must say the form of its scores";
     for (const ParameterInfo& one : encoding.parameters) {
