@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from typing import Any
 
 import bearing
@@ -9,9 +11,11 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing import _core
+from bearing._modules import ModuleInfo, modules
+from patches import on_two_axes
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-from torch_cases import DIM, HEADS, TIME, shaken
+from torch_cases import DIM, HEADS, TIME, of_example, shaken
 
 BATCH, Q_LEN, K_LEN, D_MODEL = 2, 9, 12, 16
 
@@ -178,10 +182,35 @@ CASES = {
 POSITIONED = {"Swin": windows, "SwinV2": windows, "Sam": windows, "T5Axis": windows}
 
 
+def kind_of(encoding: Any) -> str:
+    """The class of the library that a case is."""
+    if isinstance(encoding, bearing.Encoding):
+        return type(encoding).__name__
+    return json.loads(encoding.encoding().form)["kind"]
+
+
+def of_description(info: ModuleInfo, spec: Any) -> Given:
+    sizes = {"batch": BATCH, "heads": HEADS, "q_len": Q_LEN, "k_len": K_LEN, "dim": DIM, "rows": 5, "values": False}
+    make, given = of_example(info, spec, sizes)
+    return Given(make(), *given)
+
+
 def made(name: str) -> tuple[Any, dict[str, Any]]:
     encoding = CASES[name]()
     encoding = shaken(encoding) if isinstance(encoding, torch.nn.Module) else encoding
     return encoding, POSITIONED.get(name, lambda: {"q_positions": 3})()
+
+
+# Every other encoding of scores that depend on one query and one key, of its first example.
+KNOWN = {kind_of(made(name)[0]) for name in CASES}
+EXAMPLES = {kind: (name, spec) for name, kind, spec in reversed(_core._named(HEADS, DIM, K_LEN + 4))}
+for one in modules():
+    of = _core._traits(one.kind)
+    of_pairs = of["form"] == "rows_by_index" or not (of["reads_content"] or of["whole_rows"])
+    if of["scores"] and of_pairs and one.kind not in KNOWN:
+        CASES[one.name] = functools.partial(of_description, one, EXAMPLES[one.kind][1])
+        if on_two_axes(*EXAMPLES[one.kind], HEADS, DIM, K_LEN + 4):
+            POSITIONED[one.name] = windows
 
 
 def dense(mod: bt.ScoreMod, q: Tensor, k: Tensor, scale: float) -> Tensor:

@@ -195,14 +195,12 @@ def others(known: set[str]) -> Iterator[Case]:
             yield of_description(info, *examples[info.kind])
 
 
-def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
+def of_example(info: ModuleInfo, spec: Any, sizes: dict[str, Any]) -> tuple[Callable[[], nn.Module], list[Tensor]]:
+    """How a module that is made from its description is made, and what its encoding() asks for, in a call of these sizes."""
     traits = _core._traits(info.kind)
-    sizes = {"batch": 1, "heads": HEADS, "sets": 1, "q_len": 4, "k_len": 4, "time": 4, "rows": 3}
     takes = {one.name for one in info.arguments}
     own = {"spec": spec} if spec is not None and not traits["spec_optional"] else {}
     asked = {n: size for n, size in sizes.items() if n in takes - {"batch"}}
-    make = functools.partial(getattr(bt, info.name), **own, **asked)
-    module = shaken(make())
     given = []
     for parameter, left_out in info.given:
         of = traits["parameters"][parameter]
@@ -210,6 +208,14 @@ def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
             found = zip(of["extents"], _core._extents(info.kind, spec, parameter, {}), strict=True)
             shape = [(sizes | {"dim": DIM})[extent] if size is None else size for extent, size in found]
             given.append(torch.randint(2, shape) if of["indices"] else -tensor(*shape).detach().abs())
+    return functools.partial(getattr(bt, info.name), **own, **asked), given
+
+
+def of_description(info: ModuleInfo, name: str, spec: Any) -> Case:
+    traits = _core._traits(info.kind)
+    sizes = {"batch": 1, "heads": HEADS, "sets": 1, "q_len": 4, "k_len": 4, "time": 4, "rows": 3}
+    make, given = of_example(info, spec, sizes)
+    module = shaken(make())
     at = bt.window_positions(2, 2) if on_two_axes(name, spec, HEADS, DIM, 4) else None
     if traits["inputs"]:
         x = tensor(1, 4, spec.dim() if callable(spec.dim) else spec.dim)
