@@ -190,8 +190,10 @@ Record parse_record(std::string_view text, const std::string& name, const std::v
   if (types.empty()) {
     for (const RecordType& type : registry().records()) types.push_back(&type);
   }
-  const bool rotation = object.has("pairing") && object.has("head_dim") && !object.has("type") && among.empty();
-  const RecordType& type = rotation ? *registry().record(typeid(Rope)) : json::type_of(object, types);
+  const bool may_be_rope =
+      std::any_of(types.begin(), types.end(), [](const auto* one) { return one->type == typeid(Rope); });
+  const bool rope = may_be_rope && object.has("pairing") && object.has("head_dim") && !object.has("type");
+  const RecordType& type = rope ? *registry().record(typeid(Rope)) : json::type_of(object, types);
   Record record = type.type == typeid(Rope) ? json::read_rope(object) : json::read_record(object, type.make());
   // There is nowhere to put a warning, and a spec is short enough to be right.
   if (const auto warnings = notes.take(); !warnings.empty()) notes.fail(warnings[0].pointer, warnings[0].text);

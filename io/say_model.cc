@@ -5,6 +5,8 @@
 #include <charconv>
 #include <variant>
 
+#include "json_file.hpp"
+
 namespace bearing::say {
 namespace {
 
@@ -230,11 +232,27 @@ std::vector<Said> said_at(const Place& place, const Model& model, const std::str
   return sayings.take();
 }
 
+/// Whether a file that is no model's says an encoding by its "type".
+bool is_spec(const std::string& file) {
+  if (!file.ends_with(".json")) return false;
+  json::Notes notes(file);
+  const json::Document document(json::read_text(file), notes);
+  const json::Object object(document.root(), "", notes);
+  return object.has("type") && object.spelled({"model_type", "architectures"}).empty();
+}
+
 }  // namespace
 
 std::vector<Said> said_by_model(const std::string& text) {
   const Place place(text);
-  return said_at(place, read_model_file(place.file), text);
+  try {
+    return said_at(place, read_model_file(place.file), text);
+  } catch (const ConfigError&) {
+    if (!is_spec(place.file)) throw;
+    const std::string without = place.file + (place.keys.empty() ? "" : ":" + place.keys);
+    throw ConfigError(place.file + ": must be written " + without +
+                      ", without @: it says an encoding, as it has a type");
+  }
 }
 
 }  // namespace bearing::say

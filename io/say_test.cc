@@ -208,6 +208,26 @@ TEST(Say, AModelsFileWithoutItsSignIsNamedAsOne) {
   }
 }
 
+TEST(Say, ASpecsFileWithAModelsSignIsNamedAsOne) {
+  const File file("say_test_signed.json", R"({"type": "T5", "buckets": 8, "max_distance": 20, "direction": "causal"})");
+  EXPECT_EQ(say_encoding(file.path()).description().name, "t5_causal");
+  EXPECT_EQ(error_of([&] { say_encoding("@" + file.path() + ":buckets=16"); }),
+            file.path() + ": must be written " + file.path() +
+                ":buckets=16, without @: it says an encoding, as it has a type");
+}
+
+TEST(Say, AFileWithoutATypeIsToldThoseOfEncodings) {
+  const File file("say_test_untyped.json", R"({"buckets": 8})");
+  const std::string error = error_of([&] { say_encoding(file.path()); });
+  EXPECT_NE(error.find("/type: must be there (one of Learned, "), error.npos) << error;
+  EXPECT_NE(error.find(", Kerple, "), error.npos) << error;
+  for (const char* none : {"Grouped", "GatedDecayPast", "TableLength", "yarn"}) {
+    EXPECT_EQ(error.find(none), error.npos) << none << ": " << error;
+  }
+  const File rope("say_test_rope.json", R"({"head_dim": 64, "pairing": "half"})");
+  EXPECT_EQ(say_encoding(rope.path()).description().name, "rope");
+}
+
 TEST(Say, ModelsHaveTheirOwnSizes) {
   const File file("say_test_config.json",
                   R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 2,

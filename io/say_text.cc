@@ -70,6 +70,10 @@ Said said_by_json(const std::string& text, const std::string& name, const std::s
   if (description != nullptr) {
     if (description->spec) among = {&description->spec({}).type()};
     if (among.empty()) Said(as_said, *description).fail("has no spec that JSON could say");
+  } else {
+    for (const RecordType& type : registry().records()) {
+      if (description_of(type.make()) != nullptr) among.push_back(&type);
+    }
   }
   const Record spec = parse_record(text, name, among);
   if (description == nullptr) description = description_of(spec);
