@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import indent
-from types import ModuleType
+
+from built import import_from
 
 folder, file = sys.argv[1:]
-# Neither an older bearing that is installed here nor all that this one imports is meant.
-bearing = ModuleType("bearing")
-bearing.__path__ = [f"{folder}/bearing", str(Path(__file__).parent / "bearing")]
-sys.modules["bearing"] = bearing
+import_from(f"{folder}/bearing", str(Path(__file__).parent / "bearing"))  # not all that the package imports
 plot = import_module("bearing.plot")
 
 

@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from importlib import import_module, util
 from pathlib import Path
 from textwrap import indent
-from types import ModuleType
 from typing import Any
+
+from built import import_from
 
 folder, file = sys.argv[1:]
 package = Path(__file__).parent / "bearing"
-# Neither this file's folder nor an older bearing that is installed here is meant.
-bearing = ModuleType("bearing")
-bearing.__path__ = [f"{folder}/bearing"]
-sys.modules["bearing"] = bearing
+import_from(f"{folder}/bearing")
 import_module("bearing._core")
 found = util.spec_from_file_location("bearing._modules", package / "_modules.py")
 assert found is not None and found.loader is not None

@@ -46,6 +46,15 @@ def test_every_public_name_is_in_the_stub_with_its_text() -> None:
         assert all(len(text) > 10 for text in found), name
 
 
+def test_the_stub_is_of_what_was_built_and_not_of_a_package_that_is_installed(tmp_path: Path) -> None:
+    stubgen = Path(pytest.importorskip("nanobind").__file__).with_name("stubgen.py")
+    (tmp_path / "bearing").mkdir()
+    (tmp_path / "bearing/_core.py").write_text("def built_now() -> None: ...\n")
+    program, patterns = ROOT / "python/core_stub.py", ROOT / "python/stubs.txt"
+    subprocess.run([sys.executable, program, ".", "_core.pyi", stubgen, patterns], cwd=tmp_path, check=True, timeout=60)
+    assert "def built_now() -> None:" in (tmp_path / "_core.pyi").read_text()
+
+
 def test_modules_of_pytorch_have_the_stub_that_they_are_made_with() -> None:
     import bearing.torch as bt
 
