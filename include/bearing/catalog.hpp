@@ -108,6 +108,10 @@ BEARING_EXPORT const Description* find(std::string_view name);
 /// constructors throw (for an odd dim, say).
 BEARING_EXPORT Specimen make(const Description& entry, const SpecimenOptions& options = {}, const Record& spec = {});
 
+/// What to tell somebody who asked for a length of which an image's grid does not consist: "9 tokens are taken, not 12:
+/// …"; "" where the example has as many tokens, or nobody asked for a number (0).
+BEARING_EXPORT std::string length_note(Index asked, Index taken);
+
 /// An example with the caller's numbers in place of drawn ones: what `made`, an encoding of `info` and `spec`, does at
 /// these sizes. What it borrows must live as long as the example.
 BEARING_EXPORT Specimen make_with(const EncodingInfo& info, const Record& spec, const Made<double>& made,

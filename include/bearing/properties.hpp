@@ -62,6 +62,7 @@ struct Comparison {
   std::string past_length;  ///< "error", "clamped", "seen values", "unseen values"
   std::string memory;       ///< how the numbers that stay in memory grow with the length
   Index parameters = 0;
+  Index length = 0;  ///< tokens that were measured: of an image whole rows of its grid
 };
 /// Throws as check().
 BEARING_EXPORT Comparison compare(const Description& entry, const SpecimenOptions& options = {},

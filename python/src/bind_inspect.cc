@@ -147,6 +147,8 @@ void bind_catalog(nb::module_& m) {
       "dim: how many dimensions a head of it has, likewise, else 64.\n"
       "length: how many tokens it has, likewise, else 512. For a model's file sizes are reduced to what can be "
       "measured.\n"
+      "Patches of an image fill a grid: the spec's own, else the largest square of at most so many; compare() says how "
+      "many\nthey are.\n"
       "seed: draws the numbers that a model would learn.\n\n"
       "Raises ShapeError or RangeError for sizes that the encoding cannot have.",
       [](const Description& entry, const SpecimenOptions& size, const std::string&) {
@@ -169,6 +171,8 @@ void bind_catalog(nb::module_& m) {
         "What positions past the length give: 'error', 'clamped', 'seen values' or 'unseen values'."},
        {"memory", "str", [](const Comparison& c) { return text(c.memory); },
         "How the numbers that it holds grow with the length: 'O(L)', …"},
+       {"length", "int", [](const Comparison& c) { return number(c.length); },
+        "How many tokens were measured: of an image whole rows of its grid."},
        {"parameters", "int", [](const Comparison& c) { return number(c.parameters); },
         "How many numbers training learns."}});
   def_of_encoding(m, "compare", "Comparison",

@@ -26,7 +26,7 @@ SpecimenOptions size_of(const Subject& subject, const FigureOptions& options, co
 std::vector<Shown> examples(std::span<const Subject> encodings, const FigureOptions& options, SpecimenOptions size) {
   std::vector<Shown> all;
   for (const Subject& subject : encodings) {
-    all.push_back({&subject, make(subject.description, size_of(subject, options, size))});
+    all.push_back({&subject, make(subject.description, size_of(subject, options, size)), options.length});
   }
   return all;
 }
@@ -93,6 +93,8 @@ std::string names_of(const std::vector<Shown>& shown) {
   for (std::size_t i = 0; i < shown.size(); ++i) {
     if (i > 0) all += i + 1 < shown.size() ? ", " : " and ";
     all += shown[i].name();
+    const Index asked = shown[i].asked, taken = shown[i].specimen.options.length;
+    if (!length_note(asked, taken).empty()) all += text::concat(" (", taken, " tokens, not ", asked, ")");
   }
   return all;
 }

@@ -14,6 +14,7 @@ namespace bearing::inspect {
 struct Shown {
   const Subject* subject = nullptr;
   Specimen specimen = {};
+  Index asked = 0;  ///< tokens that were asked for; 0: nobody did
 
   const std::string& name() const { return subject->name; }
 };

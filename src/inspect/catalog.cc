@@ -21,4 +21,10 @@ Specimen make(const Description& entry, const SpecimenOptions& options, const Re
   return specimen;
 }
 
+std::string length_note(Index asked, Index taken) {
+  if (asked == 0 || asked == taken) return "";
+  return text::concat(taken, taken == 1 ? " token is" : " tokens are", " taken, not ", asked,
+                      ": patches fill a grid, which the encoding states, or else a square");
+}
+
 }  // namespace bearing::inspect

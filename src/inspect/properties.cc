@@ -133,7 +133,8 @@ Comparison compare(const Description& entry, const SpecimenOptions& options, con
           .decay = check_decay(examples, on).verdict,
           .past_length = extensible.evidence.substr(0, extensible.evidence.find(':')),
           .memory = held[2] == 0 ? "none" : growth(held[0], held[1], held[2]),
-          .parameters = probe.specimen.parameters};
+          .parameters = probe.specimen.parameters,
+          .length = probe.options().length};
 }
 
 }  // namespace bearing::inspect

@@ -292,6 +292,14 @@ TEST(Properties, GrowthIsReadFromIncrements) {
   EXPECT_EQ(growth(36 * 36, 52 * 52, 72 * 72), "grows");  // the square of a logarithm
 }
 
+TEST(Properties, AComparisonTellsHowManyPatchesWereMeasured) {
+  EXPECT_EQ(compare(*find("swin"), {.heads = 2, .dim = 8, .length = 30}).length, 25);
+  EXPECT_EQ(compare(*find("t5"), {.heads = 2, .dim = 8, .length = 30}).length, 30);
+  EXPECT_EQ(length_note(30, 30), "");
+  EXPECT_EQ(length_note(0, 25), "");
+  EXPECT_EQ(length_note(30, 25).find("25 tokens are taken, not 30"), 0u);
+}
+
 TEST(Properties, ComparisonIsTheChecksInShort) {
   const Comparison row = compare(*find("t5"), small);
   EXPECT_EQ(row.sites, "score");

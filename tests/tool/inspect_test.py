@@ -330,6 +330,22 @@ class Inspect(support.Base):
         self.assertIn("Often said, and not so:", lines)
         self.assertTrue(any('t5: claim "memory O(L^2)"' in line for line in lines))
 
+    def test_a_length_that_is_no_grid_is_told(self):
+        told = r"^bearing: swin: 25 tokens are taken, not 30: patches fill a grid, which the encoding states, or else a square$"
+        size = ("--heads", "2", "--dim", "8", "--length", "30")
+        for command in ("check", "table"):
+            self.assertRegex(run(command, "swin", *size).stderr.rstrip("\n"), told)
+        compared = run("compare", "swin", "t5", *size)
+        self.assertRegex(compared.stderr.rstrip("\n"), told)
+        lines = compared.stdout.splitlines()
+        self.assertEqual(lines[0], "2 heads of 8, each at its own length, seed 1")
+        self.assertEqual([line.split()[:2] for line in lines[2:5]], [["encoding", "length"], ["swin", "25"], ["t5", "30"]])
+        self.assertTrue(run("plot", "heatmap", "swin", *size).stdout.startswith("What is added to scores: swin (25 tokens, not 30)\n"))
+        stated = run("table", "swin:height=3,width=4", *size)
+        self.assertIn("12 tokens are taken, not 30", stated.stderr)
+        self.assertIn("[12, 12]", stated.stdout)
+        self.assertEqual(run("compare", "swin", "t5", *size[:-1], "25").stderr, "")
+
     def test_compare_json_has_the_documented_members(self):
         report = self.report("compare", "rope", "nope", *SMALL)
         self.assertEqual(list(report), ["schema", "heads", "dim", "length", "seed", "encodings", "claims"])
@@ -373,11 +389,13 @@ class Inspect(support.Base):
     def test_every_encoding_is_checked_at_a_length_of_one_and_three(self):
         for entry in self.report("list")["encodings"]:
             for length in ("1", "3"):
-                report = self.report("check", entry["name"], "--heads", "1", "--dim", "8", "--length", length)
-                self.assertEqual(len(report["properties"]), 11)
+                checked = run("check", entry["name"], "--heads", "1", "--dim", "8", "--length", length, "--json")
+                told = checked.stderr == "" or (length == "3" and "1 token is taken, not 3" in checked.stderr)
+                self.assertTrue(checked.returncode == 0 and told, checked.stderr)
+                self.assertEqual(len(json.loads(checked.stdout)["properties"]), 11)
 
     def test_reports_are_the_same_for_any_number_of_threads(self):
-        for arguments in (["check", "pope", *SMALL], ["compare", "rope", "t5", "cope", "swin", *SMALL]):
+        for arguments in (["check", "pope", *SMALL], ["compare", "rope", "t5", "cope", "swin", *SMALL[:-1], "36"]):
             one = self.report(*arguments)
             for threads in ("0", "1", "2", "5"):
                 self.assertEqual(self.report(*arguments, "--threads", threads), one)

@@ -34,6 +34,7 @@ CheckReport check_subject(Subject subject, const SizeOptions& sizes, const Execu
     report.specimen = inspect::make(report.subject.description, asked);
     report.size = report.specimen.options;  // an image's length is whole rows
   });
+  note_length(report.subject, sizes, report.size.length);
   report.claims = inspect::claims(report.subject.description.name, on);
   return report;
 }

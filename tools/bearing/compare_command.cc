@@ -24,14 +24,8 @@ struct CompareOptions {
   std::string out, threads = "1";
 };
 
-std::string size_text(const CompareReport& report) {
-  const inspect::SpecimenOptions& size = report.size;
-  if (!has_one_size(report)) return fmt::format("each at its own size, seed {}", size.seed);
-  return fmt::format("{} of {}, length {}, seed {}", counted(size.heads, "head"), size.dim, size.length, size.seed);
-}
-
 std::string to_text(const CompareReport& report, const Style& style) {
-  std::string out = wrapped(size_text(report), style.width, 0);
+  std::string out = wrapped(sizes_text(report), style.width, 0);
   out += '\n' + text_table(compare_headings(report), compare_rows(report), style);
   std::vector<inspect::Claim> wrong;
   for (const inspect::Claim& claim : report.claims) {

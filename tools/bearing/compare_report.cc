@@ -11,28 +11,46 @@
 
 namespace bearing::tool {
 
-bool has_one_size(const CompareReport& report) {
-  return std::all_of(report.sizes.begin(), report.sizes.end(), [&](const inspect::SpecimenOptions& own) {
-    return own.heads == report.size.heads && own.dim == report.size.dim && own.length == report.size.length;
-  });
+std::vector<std::string> size_headings(const CompareReport& report) {
+  const auto any = [&](auto differs) { return std::any_of(report.sizes.begin(), report.sizes.end(), differs); };
+  const inspect::SpecimenOptions& size = report.size;
+  if (any([&](const auto& own) { return own.heads != size.heads || own.dim != size.dim; })) {
+    return {"heads", "dim", "length"};
+  }
+  if (any([&](const auto& own) { return own.length != size.length; })) return {"length"};
+  return {};
+}
+
+std::vector<std::string> size_cells(const CompareReport& report, std::size_t row) {
+  const inspect::SpecimenOptions& own = report.sizes[row];
+  std::vector<std::string> cells{grouped(own.heads), grouped(own.dim), grouped(own.length)};
+  cells.erase(cells.begin(), cells.end() - std::ssize(size_headings(report)));
+  return cells;
+}
+
+std::string sizes_text(const CompareReport& report) {
+  const std::vector<std::string> own = size_headings(report);
+  const inspect::SpecimenOptions& size = report.size;
+  if (!own.empty() && own[0] != "length") return fmt::format("each at its own size, seed {}", size.seed);
+  const std::string length = own.empty() ? fmt::format("length {}", size.length) : "each at its own length";
+  return fmt::format("{} of {}, {}, seed {}", tool::counted(size.heads, "head"), size.dim, length, size.seed);
 }
 
 std::vector<std::string> compare_headings(const CompareReport& report) {
   std::vector<std::string> headings{"encoding", "learned", "past length", "relative", "decay", "memory"};
-  if (!has_one_size(report)) headings.insert(headings.begin() + 1, {"heads", "dim", "length"});
+  const std::vector<std::string> own = size_headings(report);
+  headings.insert(headings.begin() + 1, own.begin(), own.end());
   return headings;
 }
 
 std::vector<std::vector<std::string>> compare_rows(const CompareReport& report) {
   std::vector<std::vector<std::string>> rows;
-  const bool one_size = has_one_size(report);
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const inspect::Comparison& row = report.rows[i];
     rows.push_back({row.name, row.learnable ? grouped(row.parameters) : "-", row.past_length,
                     inspect::name(row.relative), inspect::name(row.decay), row.memory});
-    if (one_size) continue;
-    const inspect::SpecimenOptions& size = report.sizes[i];
-    rows.back().insert(rows.back().begin() + 1, {grouped(size.heads), grouped(size.dim), grouped(size.length)});
+    const std::vector<std::string> own = size_cells(report, i);
+    rows.back().insert(rows.back().begin() + 1, own.begin(), own.end());
   }
   return rows;
 }
@@ -82,9 +100,15 @@ CompareReport compare_subjects(const std::vector<Subject>& subjects, const SizeO
       if (measured[i].error) std::rethrow_exception(measured[i].error);
       report.rows.push_back(std::move(measured[i].row));
       report.sizes.push_back(sizes[i]);
+      report.sizes.back().length = report.rows.back().length;
+      note_length(subjects[i], options, report.rows.back().length);
     } catch (const UsageError& error) {
       report.left_out.push_back({subjects[i].text, error.what()});
     }
+  }
+  const auto apart = [&](const inspect::SpecimenOptions& own) { return own.length != report.sizes[0].length; };
+  if (!report.sizes.empty() && std::none_of(report.sizes.begin(), report.sizes.end(), apart)) {
+    report.size.length = report.sizes[0].length;
   }
   for (inspect::Claim& claim : inspect::claims(on)) {
     const auto shown = [&](const Subject& subject) { return subject.description.name == claim.encoding; };

@@ -21,10 +21,13 @@ struct CompareReport {
   std::vector<LeftOut> left_out = {};
 };
 
-/// Whether all rows were measured at one size: the report's.
-bool has_one_size(const CompareReport& report);
+/// What tells the rows' sizes apart: nothing, their length, or heads, dim and length; headings, and a row's numbers.
+std::vector<std::string> size_headings(const CompareReport& report);
+std::vector<std::string> size_cells(const CompareReport& report, std::size_t row);
+/// "8 heads of 64, length 512, seed 1", or that each has its own.
+std::string sizes_text(const CompareReport& report);
 
-/// The table of them; where sizes differ, with a column for each number of a size.
+/// The table of them; where sizes differ, with columns for them.
 std::vector<std::string> compare_headings(const CompareReport& report);
 std::vector<std::vector<std::string>> compare_rows(const CompareReport& report);
 

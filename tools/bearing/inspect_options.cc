@@ -72,4 +72,9 @@ inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions
   return size;
 }
 
+void note_length(const Subject& subject, const SizeOptions& options, Index taken) {
+  const std::string why = inspect::length_note(options.asked().length, taken);
+  if (!why.empty()) note(fmt::format("{}: {}", printable(subject.text), why));
+}
+
 }  // namespace bearing::tool

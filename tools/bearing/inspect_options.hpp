@@ -46,6 +46,9 @@ Subject subject_of(const std::string& command, const std::string& text);
 /// a note says so.
 inspect::SpecimenOptions measured_size(const Subject& subject, const SizeOptions& options);
 
+/// A note where an example has other tokens than the command line asks for.
+void note_length(const Subject& subject, const SizeOptions& options, Index taken);
+
 /// Calls body(); what the library refuses (an odd dimension, say) is a wrong command line.
 template <class Body>
 decltype(auto) with_library_errors(const std::string& command, const Body& body) {

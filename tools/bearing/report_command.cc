@@ -223,14 +223,13 @@ std::string growth_order(const std::string& growth) {
 }
 
 PageTable comparison_table(const CompareReport& report) {
-  const bool one_size = has_one_size(report);
+  const std::vector<std::string> sizes = size_headings(report);
   PageTable table{
-      fmt::format("{}. A heading sorts.",
-                  one_size ? "Measured with " + size_text(report.size) : "Each is measured at its own size"),
+      fmt::format("Measured with {}. A heading sorts.", sizes_text(report)),
       {"encoding", "acts on", "learned numbers", "extensible", "past the length", "relative", "decay", "memory"},
       {},
       true};
-  if (!one_size) table.headings.insert(table.headings.begin() + 1, {"heads", "dim", "length"});
+  table.headings.insert(table.headings.begin() + 1, sizes.begin(), sizes.end());
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const inspect::Comparison& row = report.rows[i];
     table.rows.push_back({{row.name},
@@ -241,10 +240,11 @@ PageTable comparison_table(const CompareReport& report) {
                           {inspect::name(row.relative)},
                           {inspect::name(row.decay)},
                           {row.memory, growth_order(row.memory)}});
-    if (one_size) continue;
-    const inspect::SpecimenOptions& size = report.sizes[i];
     std::vector<PageCell>& cells = table.rows.back();
-    cells.insert(cells.begin() + 1, {{grouped(size.heads)}, {grouped(size.dim)}, {grouped(size.length)}});
+    std::size_t column = 1;
+    for (const std::string& number : size_cells(report, i)) {
+      cells.insert(cells.begin() + static_cast<std::ptrdiff_t>(column++), {number});
+    }
   }
   return table;
 }

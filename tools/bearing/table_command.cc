@@ -146,6 +146,7 @@ Table make_table(const TableOptions& options) {
     check_size(place.count(), table.kind == "rows" ? asked.dim : place.count());
     table.row = table.kind == "rows" ? "position" : "query", table.column = table.kind == "rows" ? "dimension" : "key";
     fill(table, specimen, place);
+    note_length(subject, options.size, specimen.options.length);
   });
   return table;
 }
