@@ -2,7 +2,7 @@
 #include <bearing/error.hpp>
 
 #include "figures/kinds.hpp"
-#include "figures/parts.hpp"
+#include "figures/matrices.hpp"
 
 // A few dimensions over positions: what is added to the input, or a key whose numbers are all 1, turned.
 
@@ -25,7 +25,8 @@ Panel panel_of(const Shown& shown, const FigureOptions& options) {
   const Index dim = rows.shape[2], length = rows.shape[1];
   const std::vector<Index> dims = options.dims.empty() ? some_of(dim, 5) : options.dims;
   Panel panel{.title = shown.name(),
-              .x = token_axis("position (tokens)", 0, static_cast<double>(length - 1)),
+              .x = token_axis(shown.specimen.is_image() ? token_title(shown, "position", 1) : "position (tokens)", 0,
+                              static_cast<double>(length - 1)),
               .y = {shown.specimen.input_rows ? "value" : "value of a turned row of ones"}};
   Range range;
   for (std::size_t n = 0; n < dims.size(); ++n) {

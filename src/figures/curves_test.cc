@@ -29,6 +29,12 @@ TEST(Curves, SayHowFarTheyReachAndHowFastTheySwing) {
       "times.");
 }
 
+TEST(Curves, OfAnImageGoFromPatchToPatch) {
+  const std::vector<Subject> image{{"rope_axial", *find("rope_axial")}}, text{{"rope", *find("rope")}};
+  EXPECT_EQ(figure("curves", image).panels[0].x.title, "position (patch, row by row)");
+  EXPECT_EQ(figure("curves", text).panels[0].x.title, "position (tokens)");
+}
+
 TEST(Curves, NeedRows) {
   const std::vector<Subject> subjects{{"alibi", *find("alibi")}};
   EXPECT_THROW((void)figure("curves", subjects), RangeError);

@@ -123,9 +123,11 @@ Panel matrix_panel(const Shown& shown, const Mapped& mapped, Index k) {
 }
 
 Panel error_panel(const Shown& shown, const Mapped& mapped, Index k) {
-  Panel panel{.title = shown.name() + ": one M for all p",
-              .x = token_axis("position p (tokens)", 0, mapped.position.back()),
-              .y = {text::concat("|M row(p) - row(p + ", k, ")|"), least / 2, 10, Scale::log10}};
+  const bool image = shown.specimen.is_image();
+  Panel panel{
+      .title = shown.name() + (image ? ": one M for a row" : ": one M for all p"),
+      .x = token_axis(image ? "p along the first row (patches)" : "position p (tokens)", 0, mapped.position.back()),
+      .y = {text::concat("|M row(p) - row(p + ", k, ")|"), least / 2, 10, Scale::log10}};
   Series series{.x = mapped.position};
   for (const double off : mapped.off) series.y.push_back(std::max(off, least));
   panel.guides.push_back({false, mapped.size, "length of a row"});
@@ -153,7 +155,9 @@ Figure offset(std::span<const Subject> encodings, const FigureOptions& options) 
     figure.text += text::concat(figure.text.empty() ? "" : " ", one.name(), ": ",
                                 mapped.fitted ? "the best single matrix" : "the rotation of the offset",
                                 " is off by at most ", short_number(range.high), " over ", std::ssize(mapped.off),
-                                " positions, where a row is ", short_number(mapped.size), " long.");
+                                one.specimen.is_image() ? " patches of the first row, where what stands there is "
+                                                        : " positions, where a row is ",
+                                short_number(mapped.size), " long.");
   }
   share_colours(matrices), share_y(errors);
   for (std::size_t i = 0; i < matrices.size(); ++i) {

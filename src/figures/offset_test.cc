@@ -51,6 +51,13 @@ TEST(Offset, HasNoMatrixForAllPositionsOfALearnedTable) {
   EXPECT_NE(drawn.text.find("the best single matrix is off"), std::string::npos);
 }
 
+TEST(Offset, OfAnImageIsThatOfARow) {
+  const Figure drawn = figure("offset", only("sinusoidal_2d"));
+  EXPECT_EQ(drawn.panels[1].title, "sinusoidal_2d: one M for a row");
+  EXPECT_EQ(drawn.panels[1].x.title, "p along the first row (patches)");
+  EXPECT_NE(drawn.text.find(" patches of the first row"), std::string::npos) << drawn.text;
+}
+
 TEST(Offset, RefusesWhatIsNoOffsetAndWhatHasNoRows) {
   expect_error<RangeError>([] { (void)figure("offset", only("rope"), {.length = 8, .offset = 8}); },
                            "[figure] offset: must be from 1 to 7, got 8");
