@@ -95,7 +95,7 @@ constexpr Named named_rows[] = {
     {"sam2_hiera_det_model", "learned", hiera},
     {"swin2sr", "swin_v2", "the table is Swin V2's, for a padded map of any size"},
     {"clap_audio_model", "swin", "the spectrogram is folded into a square of spec_size before it is cut into patches"},
-    {"levit", "swin", levit},
+    {"levit", "bucket_bias", levit},
     {"detr", "sinusoidal_2d", attention_added},
     {"conditional_detr", "sinusoidal_2d", attention_added},
     {"dab-detr", "sinusoidal_2d", attention_added},

@@ -24,7 +24,7 @@ NAMES = {
     "transformer_xl": {"transformer_xl", "xlnet"},
     "shaw": {"shaw", "bert_relative", "wav2vec2_bert_relative"},
     "deberta": {"deberta"},
-    "table of distances": {"swin", "swin_v2", "sam", "levit"},
+    "table of distances": {"swin", "swin_v2", "sam", "bucket_bias"},
     "content logits": {"relative_logits"},
     "convolution": {"convolution"},
     "sinusoid": {"sinusoidal", "sinusoidal_2d"},
