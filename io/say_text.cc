@@ -39,11 +39,46 @@ std::string near(const std::string& word) {
   return out;
 }
 
+/// Words of a name, in lower case.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (const char c : name) {
+    if (c == '_' || c == '-' || c == ' ') {
+      words.emplace_back();
+    } else {
+      words.back() += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+  }
+  return words;
+}
+
+/// "dinov3_vit has 'rope_axial'": types of models whose names have all of the words, at most three; the type itself
+/// alone.
+std::string models_called(const std::string& name) {
+  const std::vector<std::string> wanted = words_of(name);
+  std::vector<std::string> found;
+  for (const Description& one : inspect::catalog()) {
+    for (const std::string& type : model_types_of(one.name)) {
+      const std::vector<std::string> words = words_of(type);
+      if (words == wanted) return type + " has '" + one.name + "'";
+      const bool has = std::all_of(wanted.begin(), wanted.end(), [&](const std::string& word) {
+        return std::find(words.begin(), words.end(), word) != words.end();
+      });
+      if (has && found.size() < 3) found.push_back(type + " has '" + one.name + "'");
+    }
+  }
+  std::string out;
+  for (const std::string& one : found) out += (out.empty() ? "" : ", ") + one;
+  return out;
+}
+
 const Description& named(const std::string& name) {
   if (const Description* found = inspect::find(name)) return *found;
-  const std::string names = near(name);
+  const std::string models = models_called(name), names = models.empty() ? near(name) : "";
   throw ShapeError("[encoding] '" + name + "' is not an encoding" +
-                   (names.empty() ? "; 'bearing list' shows all" : "; did you mean " + names + "?"));
+                   (!models.empty()  ? "; models of that name: " + models
+                    : !names.empty() ? "; did you mean " + names + "?"
+                                     : "; 'bearing list' shows all"));
 }
 
 /// Whether JSON begins here.

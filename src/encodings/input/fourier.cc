@@ -211,7 +211,7 @@ void describe_fourier(Describer& to) {
           [](const Fourier& spec, Index length) { return spec.axes == 2 ? inspect::square_grid(length) : GridSize{}; })
       .called("fourier", "Fourier features", "sines and cosines of coordinates in many directions",
               [](const ExampleSize& size) { return Fourier::learned(2, size.dim); })
-      .also({"fourier_features", "random_fourier_features", "learnable_fourier_features"});
+      .also({"fourier_features", "random_fourier_features", "learnable_fourier_features", "nerf"});
   to.function(
       "fourier_octaves",
       [](Index axes, Index octaves) {

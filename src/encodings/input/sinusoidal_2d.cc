@@ -104,7 +104,8 @@ void describe_sinusoidal_2d(Describer& to) {
         {}, make_with_spec<Sinusoidal2dInputs>)
       .grid([](const Sinusoidal2d&, Index length) { return inspect::square_grid(length); })
       .called("sinusoidal_2d", "sinusoidal on two axes", "half of the columns for each coordinate",
-              [](const ExampleSize& size) { return Sinusoidal2d::detr(size.dim); });
+              [](const ExampleSize& size) { return Sinusoidal2d::detr(size.dim); })
+      .also({"detr"});
   to.function(
       "grid_positions",
       [](Index height, Index width, double first, double span, double eps) {

@@ -302,7 +302,7 @@ void name_ropes(EncodingDescriber<Rope> rope) {
   rope.also({"p_rope"});
   name("rope_axial", "RoPE on two axes", "RoPE with half of the pairs for each coordinate", axial,
        {"Heo et al.", 2024, "arXiv 2403.13298"});
-  rope.page("rope_axes");
+  rope.page("rope_axes").also({"axial_rope", "rope_2d"});
   rope.called("rope_high_frequency", "RoPE, high frequencies only", "RoPE without pairs that complete no turn",
               scaled<NoScaling>)
       .published({"Chen et al.", 2024, "arXiv 2410.21216"})
