@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numbers>
 
 #include "dialects.hpp"
 #include "hf_reader.hpp"
@@ -145,6 +146,8 @@ bool read_timm(const Object& file, Model& model) {
   const std::string type = args.text("rope_type").value_or("cat");
   Layer layer{.encoding = encoding_of(args, type, model.head_dim)};
   layer.positions = positions_of(args, type);
+  if (type == "dinov3" && args.number("rope_grid_offset", {-1e6, 1e6}).value_or(0) == 0)
+    layer.span = 2 * std::numbers::pi;
   layer.base_from = args.has("rope_temperature") ? "rope_temperature" : "default of timm";
   model.layers.assign(static_cast<std::size_t>(plain_size(args, {"depth"}, 12, hf::most_layers)), layer);
   add_table(args, dim, model);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <numbers>
 
 #include "hf_reader.hpp"
 
@@ -111,6 +112,24 @@ const Windowed* windowed(std::string_view model_type) {
   const auto* row = std::find_if(std::begin(windowed_rows), std::end(windowed_rows),
                                  [&](const Windowed& one) { return one.model_type == model_type; });
   return row == std::end(windowed_rows) ? nullptr : row;
+}
+
+/// Towers that are trained on images of one size: the sides of an image and of a patch where the file says none. Where
+/// images keep their own sizes, image_size belongs to a learned table, and says nothing of the rotation.
+struct ImageSize {
+  std::string_view model_type;
+  Index image, patch;
+};
+constexpr ImageSize image_sizes[] = {
+    {"mlcd_vision_model", 336, 14}, {"dinov3_vit", 224, 16}, {"eomt_dinov3", 640, 16},
+    {"sapiens2", 224, 16},          {"pixtral", 1024, 16},   {"llama4_vision_model", 448, 14},
+};
+
+GridSize trained_grid(const Object& file, const Axial& row) {
+  for (const auto& [model_type, image, patch] : image_sizes) {
+    if (row.model_type == model_type) return patch_grid(file, image, patch);
+  }
+  return {};
 }
 
 /// rope_parameters or rope_scaling may say the base; of scalings these towers' code knows none.
@@ -249,6 +268,8 @@ bool read_axial(const Config& config, Model& model) {
   Layer layer{.encoding = rope_of(*row, head_dim, base.value)};
   layer.positions = row->positions;
   layer.base_from = base.from;
+  layer.grid = trained_grid(file, *row);
+  if (row->positions == centres) layer.span = 2 * std::numbers::pi;
   for (const std::string& type : types_of(config, *row, layers)) {
     Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;
     one.type = type;

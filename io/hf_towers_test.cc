@@ -148,6 +148,16 @@ TEST(HfTowers, TurnByEveryLayout) {
   }
 }
 
+TEST(HfTowers, SayTheImagesThatTheyAreTrainedOn) {
+  const auto layer = [](const std::string& members) { return parse_hf_config("{" + members + "}").layers[0]; };
+  EXPECT_EQ(layer(R"("model_type": "dinov3_vit")").grid, (GridSize{14, 14}));
+  EXPECT_EQ(layer(R"("model_type": "mlcd_vision_model", "image_size": 448)").grid, (GridSize{32, 32}));
+  EXPECT_EQ(layer(R"("model_type": "sapiens2", "image_size": [1024, 768])").grid, (GridSize{64, 48}));
+  EXPECT_EQ(layer(R"("model_type": "qwen2_vl_vision", "image_size": 336)").grid, GridSize{}) << "images of any size";
+  EXPECT_NEAR(layer(R"("model_type": "eomt_dinov3")").span, 6.283185307179586, 1e-15);
+  EXPECT_EQ(layer(R"("model_type": "pixtral")").span, 0);
+}
+
 TEST(HfTowers, ThreeAxesLeaveTheRestOfTheHead) {
   const Model model = parse_hf_config(R"({"model_type": "minimax_m3_vl_vision", "hidden_size": 160,
       "num_attention_heads": 2, "num_hidden_layers": 1})");

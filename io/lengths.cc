@@ -47,7 +47,10 @@ RopeLengths lengths_of(const Model& model, const Layer& layer, Index seq_len) {
           .after = layer.window_after,
           .chunked = layer.type == "chunked_attention",
           .chunks_before = layer.chunks_before,
-          .unplaced = unplaced_beside(model, layer)};
+          .unplaced = unplaced_beside(model, layer),
+          .patches = layer.positions.find("of the patch") != std::string::npos,
+          .grid = layer.grid,
+          .span = layer.span};
 }
 
 }  // namespace bearing

@@ -205,7 +205,12 @@ Description Said::as_description() const {
   if (!said.spec_ && said.keys_.empty()) return made;
   made.spec = [said](const inspect::SpecimenOptions& size) { return Said(said).example(size); };
   made.specimen = [said, of = description_](const inspect::SpecimenOptions& size, const Record& spec) {
-    return inspect::make(*of, size, spec ? spec : Said(said).example(size));
+    inspect::Specimen specimen = inspect::make(*of, size, spec ? spec : Said(said).example(size));
+    const RopeLengths& lengths = said.lengths_;
+    if (!specimen.is_image()) return specimen;
+    if (size.length == lengths.grid.height * lengths.grid.width) specimen.grid = lengths.grid;
+    specimen.span = lengths.span;
+    return specimen;
   };
   return made;
 }

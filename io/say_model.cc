@@ -49,7 +49,7 @@ Record spec_of(const Record& record) {
   return record;
 }
 
-/// The head_dim of a spec, or of a record in it, as of the rope of ElementwiseRope; 0 if it has none. A model's layers
+/// The head_dim of a spec, or of a record in it, such as a rope; 0 if it has none. A model's layers
 /// may differ in it: V-JEPA 2's encoder and predictor do.
 Index head_dim_in(const Record& spec) {
   if (spec.type().member("head_dim") != nullptr) return std::get<Index>(spec.get("head_dim"));
@@ -181,8 +181,9 @@ const Description& without_encoding(const Model& model, const Layer& layer) {
 }
 
 void add_layer(const std::string& part, const Layer& layer, const Model& model, Sayings& to) {
-  const Sizes sizes = sizes_of(model);
+  Sizes sizes = sizes_of(model);
   const RopeLengths lengths = lengths_of(model, layer);
+  if (sizes.length == 0) sizes.length = layer.grid.height * layer.grid.width;
   const auto add = [&](const auto& spec) {
     if constexpr (std::is_same_v<std::decay_t<decltype(spec)>, NoPosition>) {
       to.add(part, without_encoding(model, layer), sizes, lengths);

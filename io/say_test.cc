@@ -293,6 +293,40 @@ TEST(Say, LayersOfOneModelHaveHeadsOfTheirOwnSize) {
   }
 }
 
+// Patch i of n stands at 2π ((2 i + 1)/n − 1): DINOv3's.
+TEST(Say, AnExampleStandsAtTheCoordinatesOfItsFile) {
+  const File file("say_test_dinov3.json", R"({"model_type": "dinov3_vit", "image_size": [64, 128], "patch_size": 16})");
+  const inspect::Subject subject = subject_of(say_encoding("@" + file.path()));
+  EXPECT_EQ(subject.sizes.length, 32);
+  const inspect::Specimen specimen = inspect::make(subject.description, {.heads = 1, .dim = 64, .length = 32});
+  EXPECT_EQ(specimen.grid, (GridSize{4, 8}));
+  const inspect::Tokens tokens = specimen.tokens(32);
+  const Positions at = tokens.at();
+  ASSERT_EQ(at.axes(), 2);
+  EXPECT_NEAR(at.real(0, 0, 8), 2 * 3.141592653589793 * (3.0 / 4 - 1), 1e-14);
+  EXPECT_NEAR(at.real(1, 0, 31), 2 * 3.141592653589793 * (15.0 / 8 - 1), 1e-14);
+  EXPECT_EQ(inspect::compare(subject.description, {.heads = 1, .dim = 64, .length = 32}).past_length, "seen values");
+  EXPECT_EQ(inspect::compare(subject.description, {.heads = 1, .dim = 64, .length = 32}).relative,
+            inspect::Verdict::yes);
+}
+
+TEST(Say, LevitHasTheSameEncodingAtAllDoors) {
+  const Model levit = parse_hf_config(R"({"model_type": "levit"})");
+  EXPECT_EQ(encoding_name(levit.layers[0].encoding), inspect::find("levit")->name);
+}
+
+TEST(Say, AModelsNameIsNoEncodingAndItsEncodingIsTold) {
+  const auto said = [](const std::string& name) { return error_of([&] { say_encoding(name); }); };
+  EXPECT_NE(said("dinov3").find("'dinov3' is not an encoding; models of that name: dinov3_vit has 'rope_axial'"),
+            std::string::npos)
+      << said("dinov3");
+  EXPECT_NE(said("perceiver").find("models of that name: perceiver has 'fourier'"), std::string::npos)
+      << said("perceiver");
+  EXPECT_EQ(say_encoding("axial-rope").description().name, "rope_axial");
+  EXPECT_EQ(say_encoding("detr").description().name, "sinusoidal_2d");
+  EXPECT_EQ(say_encoding("nerf").description().name, "fourier");
+}
+
 TEST(Say, LayersOfSeveralKindsAreSaidOnceEach) {
   const File file("say_test_layers.json",
                   R"({"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 8, "head_dim": 8,

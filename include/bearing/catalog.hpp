@@ -25,11 +25,18 @@ struct SpecimenOptions {
   std::uint64_t seed = 1;
 };
 
+/// Coordinates of an image that do not count patches: patch i of n stands at ((2 i + 1)/n − 1) span, on either axis.
+struct Spanned {
+  GridSize grid = {};
+  double span = 0;  ///< 0: they count patches
+};
+
 /// Tokens with their positions: 0, 1, 2, … of a sequence, or the patches of an image, row by row.
 class BEARING_EXPORT Tokens {
  public:
-  /// `width` 0: a sequence. Else token t stands at (t / width, t % width). `shift` is added to every coordinate.
-  Tokens(Index count, Index first, Index shift = 0, Index width = 0);
+  /// `width` 0: a sequence. Else token t stands at (t / width, t % width), which `spanned` may map to coordinates.
+  /// `shift` is added to every place.
+  Tokens(Index count, Index first, Index shift = 0, Index width = 0, const Spanned& spanned = {});
   /// A sequence whose tokens stand at these positions.
   explicit Tokens(std::vector<Index> positions);
 
@@ -40,13 +47,15 @@ class BEARING_EXPORT Tokens {
 
  private:
   Index count_, first_, width_;
-  std::vector<Index> coordinates_;  // [2, 1, count] of an image, [count] of a sequence that does not count up
+  std::vector<Index> places_;        // [2, 1, count] of an image, [count] of a sequence that does not count up
+  std::vector<double> coordinates_;  // the same, where they do not count patches
 };
 
 /// An encoding with its numbers, for any sites that it acts on. Functions of other sites are null. All in double.
 struct Specimen {
   SpecimenOptions options;
   GridSize grid = {};                    ///< of an image, in patches; without columns: it serves sequences
+  double span = 0;                       ///< patches stand from −span to span across the grid; 0: they are counted
   bool causal = false;                   ///< meant for keys up to the query only
   Index parameters = 0;                  ///< numbers that training learns
   Index held = 0;                        ///< numbers that stay in memory between calls: parameters and tables
@@ -89,7 +98,13 @@ struct Specimen {
                               const Executor& on = {}) const;
 
   /// `count` tokens as this encoding takes them, a sequence or an image's patches; each coordinate moved by `shift`.
-  Tokens tokens(Index count, Index first = 0, Index shift = 0) const { return {count, first, shift, grid.width}; }
+  Tokens tokens(Index count, Index first = 0, Index shift = 0) const {
+    return in_rows(grid.width, count, first, shift);
+  }
+  /// The same in rows of another width, at their places in the grid.
+  Tokens in_rows(Index width, Index count, Index first = 0, Index shift = 0) const {
+    return {count, first, shift, width, {grid, span}};
+  }
 
   /// Whether its tokens are the patches of an image.
   bool is_image() const { return grid.width > 0; }

@@ -61,7 +61,10 @@ struct Layer {
   std::optional<PositionTemperature> temperature = {};  ///< what queries are multiplied by: Llama 4, Ministral 3, …
   /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
   std::vector<LayerEncoding> also = {};
-  std::string positions = {};       ///< what a token's position is, if not its index: "row and column of the patch"
+  std::string positions = {};  ///< what a token's position is, if not its index: "row and column of the patch"
+  GridSize grid =
+      {};           ///< patches of the images it was trained on, by image_size and patch_size; 0: the file does not say
+  double span = 0;  ///< positions run from −span to span across the image, whatever its size; 0: they count patches
   std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
   /// Where the base of its rotation comes from: the file's key, "rope_theta", or "default of llama"; "" if not told.
   std::string base_from = {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bearing/encodings/learned.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/export.hpp>
 #include <string>
@@ -45,7 +46,13 @@ struct RopeLengths {
   bool chunked = false;     ///< the window is a chunk: a token sees what is in its own, before it or, with `after`, all
   Index chunks_before = 0;  ///< … and how many chunks before its own; −1: all of them
   Index unplaced = 0;       ///< how many other layers have no positions (NoPE) and see all of the text
+  bool patches = false;     ///< positions are places of patches in an image, a coordinate for each axis
+  GridSize grid = {};       ///< … of which training had so many, rows by columns; 0: not known
+  double span = 0;  ///< … and they run from −span to span across the image, whatever its size; 0: they count
 };
+
+/// What a position counts: "tokens", "patches" along an axis, or "units" of a coordinate that spans an image.
+BEARING_EXPORT const char* position_unit(const RopeLengths& lengths, Index axes);
 
 /// Warnings about the numbers, one sentence each: pairs that completed no turn in training, before any scaling, and the
 /// length past which they reach new angles; angles whose float32

@@ -104,6 +104,13 @@ void bind_layers(nb::module_& m) {
         "The specs of further encodings beside the first (LayoutLMv3's tables)."},
        {"positions", "str", [](const Layer& l) { return text(l.positions); },
         "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."},
+       {"grid", "tuple[int, int]",
+        [](const Layer& l) -> nb::object { return nb::make_tuple(l.grid.height, l.grid.width); },
+        "The patches of the images it was trained on, rows and columns, by image_size and patch_size; (0, 0) if the "
+        "file "
+        "does not say."},
+       {"span", "float", [](const Layer& l) -> nb::object { return nb::float_(l.span); },
+        "Positions run from -span to span across the image, whatever its size: DINOv3; 0 if they count patches."},
        {"values", "Any", [](const Layer& l) -> nb::object { return l.values ? object_of_spec(*l.values) : nb::none(); },
         "The Rope that turns values, and back what they add up to (RotaryValues): DeepSeek-V4; or None."},
        {"base_from", "str", [](const Layer& l) { return text(l.base_from); },

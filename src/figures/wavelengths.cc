@@ -21,8 +21,11 @@ struct Waves {
   Turns now = {}, before = {};  ///< [pairs] tokens for a turn, NaN if a pair does not turn; `before` is empty if alike
   std::vector<PairRun> runs = {};  ///< of pairs that a scaling treats alike
   bool own_factors = false;        ///< the scaling has a factor for each pair
-  Index trained = 0, asked = 0;    ///< 0: not known
+  double trained = 0, asked = 0;   ///< 0: not known; of an image its longer side
   Index seq_len = 0;               ///< the length whose frequencies these are; 0: they are those of any
+  std::string unit = "tokens";     ///< in which a turn is counted: see position_unit()
+
+  bool of_image() const { return unit != "tokens"; }
 };
 
 /// The spec, or a record in it, that is a Rope; null if there is none.
@@ -94,6 +97,24 @@ bool same(const Turns& a, const Turns& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
+/// A length as a word for it: "196 tokens", "14 patches along a side", "the image".
+std::string extent_of(const Waves& waves, double length) {
+  if (waves.unit == "units") return "the image";
+  return text::concat(static_cast<Index>(length), " ", waves.unit, waves.of_image() ? " of a side" : "");
+}
+
+/// How long an axis was in training, and is at the length that is asked for: of an image its longer side; where
+/// coordinates span it, all that they span.
+void set_extents(const Subject& subject, Index axes, const FigureOptions& options, Waves& waves) {
+  const RopeLengths& lengths = subject.lengths;
+  waves.unit = position_unit(lengths, axes);
+  waves.trained = static_cast<double>(lengths.trained), waves.asked = static_cast<double>(lengths.longest);
+  if (!waves.of_image()) return;
+  waves.trained = static_cast<double>(std::max(lengths.grid.height, lengths.grid.width));
+  waves.asked = options.length > 0 ? std::floor(std::sqrt(static_cast<double>(options.length))) : 0;
+  if (lengths.span > 0) waves.trained = waves.asked = 2 * lengths.span;
+}
+
 /// The length that frequencies are for, where they depend on it: what is said or asked for, else the model's longest.
 Index length_of(const Subject& subject, const SpecimenOptions& size, const FigureOptions& options) {
   if (subject.lengths.seq_len > 0) return subject.lengths.seq_len;
@@ -104,7 +125,8 @@ Index length_of(const Subject& subject, const SpecimenOptions& size, const Figur
 Waves waves_of(const Subject& subject, const SpecimenOptions& size, const FigureOptions& options) {
   const Record spec = subject.description.spec ? subject.description.spec(size) : Record{};
   const std::optional<Rope> rope = spec ? rope_in(spec) : std::nullopt;
-  Waves waves{.trained = subject.lengths.trained, .asked = subject.lengths.longest};
+  Waves waves;
+  set_extents(subject, rope ? resolve(*rope, std::max<Index>(size.length, 2)).axes : 1, options, waves);
   if (!rope) {
     if (spec) waves.now = described_frequencies(spec);
     if (waves.now.empty()) refuse(subject, options);
@@ -114,7 +136,7 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size, const Figure
   if (depends_on_length(rope->scaling)) waves.seq_len = length_of(subject, size, options);
   const RopeFrequencies frequencies = resolve(*rope, waves.seq_len);
   waves.now = finite(wavelengths(frequencies));
-  if (waves.trained == 0) waves.trained = trained_length(rope->scaling);
+  if (waves.trained == 0) waves.trained = static_cast<double>(trained_length(rope->scaling));
   const Rope plain = before_scaling(*rope);
   if (std::holds_alternative<NoScaling>(rope->scaling)) {
     if (!subject.description.specimen) return waves;
@@ -124,7 +146,7 @@ Waves waves_of(const Subject& subject, const SpecimenOptions& size, const Figure
     const Turns turned = tokens_per_turn(subject.description.specimen(example, spec).frequencies);
     if (turned.empty() || same(turned, tokens_per_turn(frequencies.inv_freq))) return waves;
     waves.now = turned;
-    if (waves.trained == 0) waves.trained = example.length;
+    if (waves.trained == 0 && !waves.of_image()) waves.trained = static_cast<double>(example.length);
   } else {
     waves.runs = pair_runs(frequencies);
     waves.own_factors = std::holds_alternative<LongRopeScaling>(rope->scaling) ||
@@ -141,9 +163,9 @@ Series points(std::string label, const Turns& tokens, int colour) {
   return series;
 }
 
-/// How many pairs need more than `length` tokens for a turn.
-Index unfinished(const Turns& tokens, Index length) {
-  return std::count_if(tokens.begin(), tokens.end(), [&](double each) { return each > static_cast<double>(length); });
+/// How many pairs need more than `length` for a turn.
+Index unfinished(const Turns& tokens, double length) {
+  return std::count_if(tokens.begin(), tokens.end(), [&](double each) { return each > length; });
 }
 
 /// Where a scaling goes over from kept to divided pairs. NTK has no ramp: it changes all pairs except the ends.
@@ -162,14 +184,20 @@ Panel panel_of(const Subject& subject, const Waves& waves, const Range& range) {
   const auto pairs = static_cast<double>(waves.now.size());
   Panel panel{.title = subject.name,
               .x = {"pair", 0, std::max(pairs - 1, 1.0)},
-              .y = {"tokens for a turn", range.low, range.high, Scale::log10}};
+              .y = {waves.unit + " for a turn", range.low, range.high, Scale::log10}};
   constexpr double few = 8;  // a renderer might put a number between them
   for (double pair = 0; pairs <= few && pair < pairs; ++pair) panel.x.ticks.push_back({pair, text::concat(pair)});
   add_ramp(waves, panel);
-  if (waves.trained > 0)
-    panel.guides.push_back({false, static_cast<double>(waves.trained), text::concat("trained ", waves.trained)});
+  const std::string side = waves.of_image() ? " side" : "";
+  if (waves.unit == "units") {
+    panel.guides.push_back({false, waves.trained, "across the image"});
+  } else if (waves.trained > 0) {
+    panel.guides.push_back(
+        {false, waves.trained, text::concat("trained", side, " ", static_cast<Index>(waves.trained))});
+  }
   if (waves.asked > 0 && waves.asked != waves.trained) {
-    panel.guides.push_back({false, static_cast<double>(waves.asked), text::concat("context ", waves.asked)});
+    panel.guides.push_back(
+        {false, waves.asked, text::concat(waves.of_image() ? "side " : "context ", static_cast<Index>(waves.asked))});
   }
   if (!waves.before.empty()) {
     panel.series.push_back(points("before scaling", waves.before, 1));
@@ -212,11 +240,13 @@ std::string words_of(const Subject& subject, const Waves& waves) {
   range.reach(waves.now);
   std::string said = text::concat(subject.name, ": ");
   if (waves.seq_len > 0) said += text::concat("in a sequence of ", waves.seq_len, " tokens ");
-  said += text::concat("a turn takes ", short_number(range.low), " to ", short_number(range.high), " tokens");
+  said += text::concat("a turn takes ", short_number(range.low), " to ", short_number(range.high), " ", waves.unit);
+  if (waves.unit == "units") said += " of a coordinate";
   const Turns& trained = waves.before.empty() ? waves.now : waves.before;
   if (waves.trained > 0) {
-    said += text::concat("; ", unfinished(trained, waves.trained), " of ", std::ssize(trained),
-                         " pairs complete no turn in the trained ", waves.trained, " tokens");
+    said +=
+        text::concat("; ", unfinished(trained, waves.trained), " of ", std::ssize(trained), " pairs complete no turn ",
+                     waves.unit == "units" ? "across " : "in the trained ", extent_of(waves, waves.trained));
     if (!waves.before.empty()) said += text::concat(" (after scaling ", unfinished(waves.now, waves.trained), ")");
   }
   return said + ramp_of(waves);
@@ -231,21 +261,29 @@ Figure wavelengths_figure(std::span<const Subject> encodings, const FigureOption
   std::string names;
   for (const Subject& subject : encodings) {
     Waves& waves = all.emplace_back(waves_of(subject, size, options));
-    if (options.length > 0 || waves.asked == 0) waves.asked = size.length;
+    // A model whose file says no length has none. What no file says anything of is shown against the kind's.
+    const bool of_model = subject.sizes.heads > 0 && waves.asked == 0 && options.length == 0;
+    if (!waves.of_image() && !of_model && (options.length > 0 || waves.asked == 0)) {
+      waves.asked = static_cast<double>(size.length);
+    }
     range.reach(waves.now), range.reach(waves.before);
-    range.reach(static_cast<double>(waves.asked));
-    if (waves.trained > 0) range.reach(static_cast<double>(waves.trained));
+    if (waves.asked > 0) range.reach(waves.asked);
+    if (waves.trained > 0) range.reach(waves.trained);
     names += (names.empty() ? "" : ", ") + subject.name;
   }
   range = {range.low / 1.5, range.high * 1.5, false};
-  Figure figure{.title = "Tokens that each pair needs for a turn: " + names};
+  const auto of_tokens = [](const Waves& one) { return !one.of_image(); };
+  const bool tokens = std::all_of(all.begin(), all.end(), of_tokens);
+  Figure figure{.title = (tokens ? "Tokens that each pair needs for a turn: " : "What each pair needs for a turn: ") +
+                         names};
   for (std::size_t i = 0; i < all.size(); ++i) {
     Panel panel = panel_of(encodings[i], all[i], range);
     const Turns& trained = all[i].before.empty() ? all[i].now : all[i].before;
     if (all[i].trained > 0) {
       panel.notes.push_back({0.02 * panel.x.last, range.high / 1.6,
                              text::concat(unfinished(trained, all[i].trained), " of ", std::ssize(trained),
-                                          " pairs complete no turn in training")});
+                                          all[i].unit == "units" ? " pairs complete no turn across an image"
+                                                                 : " pairs complete no turn in training")});
     }
     figure.text += (i == 0 ? "" : ". ") + words_of(encodings[i], all[i]);
     figure.panels.push_back(std::move(panel));

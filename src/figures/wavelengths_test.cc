@@ -104,6 +104,36 @@ TEST(Wavelengths, AreThoseThatANameTurnsBy) {
   EXPECT_EQ(figure("wavelengths", only("rope_negative_angle")).panels[0].series.size(), 2u);
 }
 
+// Of base 100 the pairs of an axis take 6.28, 8.38, 11.17, 14.90, … for a turn.
+TEST(Wavelengths, OfAnImageAreInPatchesOfASide) {
+  std::vector<Subject> image = only("rope_axial");
+  image[0].sizes = {.heads = 6, .dim = 64};
+  const Figure unknown = figure("wavelengths", image, {.dim = 64});
+  EXPECT_TRUE(unknown.panels[0].guides.empty()) << "nobody said a length";
+  EXPECT_EQ(unknown.panels[0].y.title, "patches for a turn");
+  image[0].lengths = {.patches = true, .grid = {14, 14}};
+  const Figure known = figure("wavelengths", image, {.dim = 64, .length = 784});
+  ASSERT_EQ(known.panels[0].guides.size(), 2u);
+  EXPECT_EQ(known.panels[0].guides[0].text, "trained side 14");
+  EXPECT_EQ(known.panels[0].guides[1].text, "side 28");
+  EXPECT_NE(known.text.find("26 of 32 pairs complete no turn in the trained 14 patches of a side"), std::string::npos)
+      << known.text;
+  image[0].lengths.span = 2 * std::numbers::pi;
+  const Figure spanned = figure("wavelengths", image, {.dim = 64});
+  ASSERT_EQ(spanned.panels[0].guides.size(), 1u);
+  EXPECT_EQ(spanned.panels[0].guides[0].at, 4 * std::numbers::pi);
+  EXPECT_EQ(spanned.panels[0].y.title, "units for a turn");
+  EXPECT_EQ(spanned.text.find("tokens"), std::string::npos) << spanned.text;
+}
+
+TEST(Wavelengths, OfAModelWhoseFileSaysNoLengthHaveNone) {
+  std::vector<Subject> model = only("rope");
+  EXPECT_EQ(figure("wavelengths", model).panels[0].guides.size(), 1u);
+  model[0].sizes = {.heads = 8, .dim = 128};
+  EXPECT_TRUE(figure("wavelengths", model).panels[0].guides.empty());
+  EXPECT_EQ(figure("wavelengths", model, {.length = 512}).panels[0].guides.size(), 1u);
+}
+
 TEST(Wavelengths, NeedFrequencies) {
   expect_error<RangeError>([] { (void)figure("wavelengths", only("alibi")); },
                            "[figure] alibi: must have frequencies (sinusoidal, rope, xpos, elementwise_rope, "

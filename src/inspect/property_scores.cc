@@ -25,7 +25,7 @@ Index room(const Specimen& s) { return s.is_image() ? std::min(s.grid.height, s.
 /// An image's tokens keep to half of its shorter side, so that they can be moved within it.
 Tokens movable(const Probe& probe, Index count, Index shift) {
   const Specimen& s = probe.specimen;
-  return {count, 0, shift, s.is_image() ? std::max<Index>(1, room(s) / 2) : 0};
+  return s.in_rows(s.is_image() ? std::max<Index>(1, room(s) / 2) : 0, count, 0, shift);
 }
 
 /// Of queries and keys.

@@ -150,6 +150,12 @@ PastLength past_length(const Probe& probe, const Executor& on) {
 }
 
 Property check_extensible(const Probe& probe, const Executor& on) {
+  if (const double span = probe.specimen.span; span > 0) {
+    return {"extensible", Verdict::yes,
+            concat("seen values: coordinates run from -", brief(span), " to ", brief(span),
+                   " across an image of any size; more patches stand closer together"),
+            0};
+  }
   const PastLength past = past_length(probe, on);
   const Verdict verdict = past.what == "error"           ? Verdict::no
                           : past.what == "unseen values" ? Verdict::partly

@@ -130,6 +130,11 @@ void warn_about_softmax(const RopeFrequencies& frequencies, std::vector<std::str
 
 }  // namespace
 
+const char* position_unit(const RopeLengths& lengths, Index axes) {
+  if (lengths.span > 0) return "units";
+  return lengths.patches || axes == 2 ? "patches" : "tokens";  // two axes are an image's
+}
+
 std::vector<double> wavelengths(const RopeFrequencies& frequencies) {
   std::vector<double> tokens;
   for (double theta : frequencies.inv_freq) {

@@ -25,30 +25,40 @@ void add_to_every_head(const Array& rows, Array& x) {
 
 }  // namespace
 
-Tokens::Tokens(Index count, Index first, Index shift, Index width)
+Tokens::Tokens(Index count, Index first, Index shift, Index width, const Spanned& spanned)
     : count_(count), first_(first + (width == 0 ? shift : 0)), width_(width) {
   if (width == 0) return;
-  for (Index t = 0; t < count; ++t) coordinates_.push_back((first + t) / width + shift);
-  for (Index t = 0; t < count; ++t) coordinates_.push_back((first + t) % width + shift);
+  for (Index t = 0; t < count; ++t) places_.push_back((first + t) / width + shift);
+  for (Index t = 0; t < count; ++t) places_.push_back((first + t) % width + shift);
+  if (spanned.span == 0) return;
+  for (std::size_t n = 0; n < places_.size(); ++n) {
+    const Index side = static_cast<Index>(n) < count ? spanned.grid.height : spanned.grid.width;
+    const double centre = static_cast<double>(2 * places_[n] + 1) / static_cast<double>(side) - 1;
+    coordinates_.push_back(centre * spanned.span);
+  }
 }
 
 Tokens::Tokens(std::vector<Index> positions)
-    : count_(static_cast<Index>(positions.size())), first_(0), width_(0), coordinates_(std::move(positions)) {}
+    : count_(static_cast<Index>(positions.size())), first_(0), width_(0), places_(std::move(positions)) {}
 
 Positions Tokens::at() const {
-  if (width_ == 0) return coordinates_.empty() ? Positions(first_) : Positions(dense(coordinates_.data(), count_));
-  return Positions(dense(coordinates_.data(), 2, 1, count_));
+  if (!coordinates_.empty()) return Positions(dense(coordinates_.data(), 2, 1, count_));
+  if (width_ == 0) return places_.empty() ? Positions(first_) : Positions(dense(places_.data(), count_));
+  return Positions(dense(places_.data(), 2, 1, count_));
 }
 
 Tokens Tokens::repeated(Index times) const {
   Tokens all(std::vector<Index>{});
   all.count_ = count_ * times, all.width_ = width_;
-  for (Index axis = 0; axis < (width_ == 0 ? 1 : 2); ++axis) {
-    for (Index t = 0; t < count_; ++t) {
-      const Index at = coordinates_.empty() ? first_ + t : coordinates_[static_cast<std::size_t>(axis * count_ + t)];
-      all.coordinates_.insert(all.coordinates_.end(), static_cast<std::size_t>(times), at);
-    }
+  const auto repeat = [times](const auto& from, auto& to) {
+    for (const auto at : from) to.insert(to.end(), static_cast<std::size_t>(times), at);
+  };
+  repeat(coordinates_, all.coordinates_);
+  if (places_.empty()) {
+    for (Index t = 0; t < count_; ++t)
+      all.places_.insert(all.places_.end(), static_cast<std::size_t>(times), first_ + t);
   }
+  repeat(places_, all.places_);
   return all;
 }
 

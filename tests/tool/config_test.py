@@ -45,6 +45,14 @@ class Config(support.Base):
         self.assertIn("\x1b[1m", self.on_a_terminal({}, "config", LLAMA))
         self.assertNotIn("\x1b", self.on_a_terminal({"NO_COLOR": "1"}, "config", LLAMA))
 
+    def test_config_does_not_say_that_heads_have_no_dimensions(self):
+        text = run("config", self.put("mobilevit.json", {"model_type": "mobilevit", "num_attention_heads": 4})).stdout
+        self.assertIn("4 query, 4 key/value, dimensions not stated", text)
+
+    def test_config_counts_the_positions_of_patches(self):
+        for model_type, unit in (("pixtral", "rad/patch"), ("dinov3_vit", "rad/unit"), ("llama", "rad/token")):
+            self.assertIn(unit, run("config", self.put("model.json", {"model_type": model_type})).stdout)
+
     def test_config_shows_layers_that_do_not_rotate(self):
         config = dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0])
         text = run("config", self.put("nope.json", config)).stdout

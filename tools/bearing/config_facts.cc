@@ -145,7 +145,9 @@ std::vector<std::vector<std::string>> pair_rows(const GroupReport& group, Pairs 
   const RopeFrequencies& numbers = *group.frequencies;
   const bool with_change = pair_runs(numbers).size() > 1 || numbers.change.front() != PairChange::kept;
   const Index n = numbers.pairs();
-  std::vector<std::vector<std::string>> rows{{"pair", "rad/token", "wavelength"}};
+  const std::string_view counted = position_unit(lengths_of({}, group.group.layer), numbers.axes);
+  const char* unit = counted == "units" ? "rad/unit" : counted == "patches" ? "rad/patch" : "rad/token";
+  std::vector<std::vector<std::string>> rows{{"pair", unit, "wavelength"}};
   if (with_change) rows[0].push_back("change");
   if (numbers.axes > 1) rows[0].push_back("axis");
   for (Index i = 0; i < n; ++i) {
@@ -209,6 +211,15 @@ std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, I
   return facts;
 }
 
+namespace {
+
+/// Of a head; 0: the file does not say.
+std::string dimensions_of(Index head_dim) {
+  return head_dim > 0 ? fmt::format("{} dimensions", head_dim) : "dimensions not stated";
+}
+
+}  // namespace
+
 std::vector<Fact> model_facts(const ConfigReport& report) {
   const Model& model = report.model;
   const auto layers = static_cast<Index>(model.layers.size());
@@ -217,8 +228,8 @@ std::vector<Fact> model_facts(const ConfigReport& report) {
       {"model", fmt::format("{}, {}", model.model_type.empty() ? "type not stated" : printable(model.model_type),
                             counted(layers, "layer"))});
   facts.push_back({"heads", model.heads == 0 ? "not stated for the whole model"
-                                             : fmt::format("{} query, {} key/value, {} dimensions", model.heads,
-                                                           model.kv_heads, model.head_dim)});
+                                             : fmt::format("{} query, {} key/value, {}", model.heads, model.kv_heads,
+                                                           dimensions_of(model.head_dim))});
   facts.push_back({"trained length", length_text(model.trained_length)});
   facts.push_back({"context length", length_text(model.context_length)});
   if (report.reach > 0 && report.reach != model.context_length) {
@@ -233,7 +244,7 @@ std::string tower_title(const Model& tower) {
   std::string title =
       printable(tower.part) + ": " + (tower.model_type.empty() ? "type not stated" : printable(tower.model_type));
   title += ", " + counted(layers, "layer");
-  if (tower.heads > 0) title += fmt::format(", {} of {} dimensions", counted(tower.heads, "head"), tower.head_dim);
+  if (tower.heads > 0) title += fmt::format(", {} of {}", counted(tower.heads, "head"), dimensions_of(tower.head_dim));
   return title;
 }
 
