@@ -46,6 +46,45 @@ TEST(ChooseModel, WhatTheFilePromisesIsReached) {
   EXPECT_EQ(first(more), "rope_yarn:factor=32,trained_length=8192,head_dim=16,base=500000,pairing=half");
 }
 
+// Pairs by hand: 16 frequencies on each axis from 1, of base 100 here, take 6.28, 8.38, 11.17, 14.90, … patches for a
+// turn, so that 3 of 16 complete one in the 14 patches of a side; of base 10,000, dealt out to the axes (Pixtral), 5
+// of 32.
+TEST(ChooseModel, PatchesCountByTheSideOfTheImage) {
+  const Said axial = say_encoding("rope_axial:head_dim=64");
+  Situation s = holding(axial, 784);
+  EXPECT_TRUE(s.assumed);
+  s.trained = 196;
+  const Advice advice = choose(s);
+  EXPECT_EQ(first(advice).find("rope_yarn:factor=2,trained_length=14,"), 0u) << first(advice);
+  const auto& reasons = advice.options.front().reasons;
+  EXPECT_TRUE(std::any_of(reasons.begin(), reasons.end(), [](const Reason& one) {
+    return one.text.find("26 of 32 pairs complete no turn in 14 patches of a side; at 28 ") == 0;
+  }));
+  const Advice known = choose(holding(model_of(R"("model_type": "pixtral", "image_size": 224)"), 784));
+  EXPECT_EQ(known.situation.trained, 196);
+  EXPECT_FALSE(known.situation.assumed);
+  EXPECT_EQ(first(known).find("rope_yarn:factor=2,trained_length=14,"), 0u) << first(known);
+}
+
+TEST(ChooseModel, CoordinatesThatSpanTheImageNeedNoScaling) {
+  for (const char* type : {"dinov3_vit", "eomt_dinov3", "sapiens2"}) {
+    const Model model =
+        model_of(R"("image_size": [224, 448], "patch_size": 16, "model_type": ")" + std::string(type) + '"');
+    const Advice advice = choose(holding(model, 10'000));
+    EXPECT_EQ(advice.situation.trained, 14 * 28) << type;
+    EXPECT_EQ(first(advice), "@config.json") << type;
+    EXPECT_NE(advice.options.front().reasons.front().text.find("from -6.283 to 6.283 across the image"),
+              std::string::npos);
+    for (const Option& option : advice.options) EXPECT_EQ(option.name, "rope_axial") << type;
+  }
+}
+
+TEST(ChooseModel, ALengthThatNobodySaidIsAssumed) {
+  const Said tower = say_encodings(model_of(R"("model_type": "qwen2_vl_vision")")).front();
+  EXPECT_TRUE(holding(tower, 0).assumed);
+  EXPECT_FALSE(holding(model_of(std::string(llama) + R"(, "max_position_embeddings": 4096)"), 0).assumed);
+}
+
 TEST(ChooseModel, ALengthThatMayBeStretchedAlreadyIsNotStretchedAgain) {
   const Model linear = model_of(std::string(llama) + R"(, "max_position_embeddings": 16384,
     "rope_scaling": {"rope_type": "linear", "factor": 4.0})");

@@ -39,6 +39,7 @@ struct Situation {
   std::optional<Task> task = {};
   /// Tokens, or patches. What the scaling of a model at hand states counts more; 0: its file does not say (`longest`).
   Index trained = 2048;
+  bool assumed = false;             ///< nobody said `trained`: it is the default
   Index wanted = 0;                 ///< the longest that it is to serve; 0: as long as it is used now
   Index longest = 0;                ///< what the file of a model at hand promises; 0: as trained and scaled
   Index window = 0;                 ///< how many tokens back a token of a model at hand sees; 0: all
@@ -96,6 +97,7 @@ struct Advice {
 BEARING_EXPORT bool serves(AttentionKernel kernel, const Description& encoding);
 
 /// Puts a model at hand into a situation: its encoding, its sizes, how far it was trained and what its file promises.
+/// Where it says nothing of how far, `assumed` says so.
 BEARING_EXPORT void take_model(Situation& situation, Subject model);
 
 /// Recommends an encoding: the first option, unless the situation rules out all that are known; then all options are to

@@ -95,7 +95,8 @@ void bind_choose(nb::module_& m) {
          std::optional<bool> causal, std::optional<Index> axes, const std::string& kernel, bool learned, bool tuning,
          std::optional<Index> memory, nb::handle model, std::optional<Index> heads, std::optional<Index> dim,
          std::uint64_t seed) {
-        Situation s{.causal = causal,
+        Situation s{.assumed = true,
+                    .causal = causal,
                     .kernel = answered<inspect::AttentionKernel>(kernel, inspect::kernel_answers(), "kernel"),
                     .learned = learned,
                     .tuning = tuning,
@@ -104,6 +105,7 @@ void bind_choose(nb::module_& m) {
         if (task) s.task = answered<inspect::Task>(*task, inspect::task_answers(), "task");
         if (!model.is_none()) inspect::take_model(s, subject_of(said_by(model, {"choose", "model"})));
         s.trained = trained.value_or(s.trained), s.wanted = wanted.value_or(0);
+        if (trained) s.assumed = false;
         s.heads = heads.value_or(s.heads), s.dim = dim.value_or(s.dim);
         s.axes = axes.value_or(0), s.memory = memory.value_or(0);
         const Unlocked released;

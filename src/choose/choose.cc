@@ -63,9 +63,10 @@ bool of_task(unsigned tasks, Task task) { return (tasks >> static_cast<unsigned>
 
 bool applies(const Rule& rule, const Situation& s, bool rotary) {
   const bool here = rotary ? rule.rotary == Holds::yes : rule.rotary != Holds::yes && of_task(rule.tasks, *s.task);
-  const bool windowed = rotary && s.window > 0;
-  return here && rule.windowed == windowed && (rule.axes == 0 || rotary || rule.axes == s.axes) &&
-         holds(rule.length, is_longer(s)) && holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal) &&
+  const bool spanned = rotary && spans_image(s), windowed = rotary && s.window > 0 && !spanned;
+  return here && rule.windowed == windowed && rule.spanned == spanned &&
+         (rule.axes == 0 || rotary || rule.axes == s.axes) && holds(rule.length, is_longer(s)) &&
+         holds(rule.tuning, s.tuning) && holds(rule.causal, *s.causal) &&
          holds(rule.linear, s.kernel == AttentionKernel::linear);
 }
 
@@ -188,7 +189,7 @@ class Chooser {
     std::vector<Property> properties;
     for (const std::string_view shown : rule.shows) {
       if (shown == "pairs") {
-        option.reasons.push_back(pairs_seen(*named.before, *named.after, s_.trained, s_.wanted));
+        option.reasons.push_back(pairs_seen(*named.before, *named.after, s_));
         continue;
       }
       if (properties.empty()) properties = check(named.candidate.description, measured_size(s_), on_);

@@ -113,10 +113,11 @@ TEST(Choose, PairsThatReachUnseenAnglesAreCounted) {
   const Rope plain{.head_dim = 8, .pairing = Pairing::half};
   Rope scaled = plain;
   scaled.scaling = LinearScaling{4};
-  EXPECT_EQ(pairs_seen(plain, plain, 100, 400).text,
+  const Situation lengths{.trained = 100, .wanted = 400};
+  EXPECT_EQ(pairs_seen(plain, plain, lengths).text,
             "2 of 4 pairs complete no turn in 100 tokens; at 400 2 of them reach angles that training did not show, up "
             "to 4 times as large.");
-  EXPECT_EQ(pairs_seen(plain, scaled, 100, 400).text,
+  EXPECT_EQ(pairs_seen(plain, scaled, lengths).text,
             "2 of 4 pairs complete no turn in 100 tokens; at 400 none of them reaches angles that training did not "
             "show.");
 }

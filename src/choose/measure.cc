@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "choose/situation.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -70,7 +71,8 @@ Reason property_reason(const Property& property) {
   return {concat(property.name, " is ", name(property.verdict), ": ", property.evidence, "."), "measured"};
 }
 
-Reason pairs_seen(const Rope& before, const Rope& after, Index trained, Index wanted) {
+Reason pairs_seen(const Rope& before, const Rope& after, const Situation& s) {
+  const Index trained = along_axis(s, s.trained), wanted = along_axis(s, s.wanted);
   const RopeFrequencies then = resolve(before, trained), now = resolve(after, wanted);
   Index slow = 0, unseen = 0;
   double reach = 1;
@@ -83,7 +85,8 @@ Reason pairs_seen(const Rope& before, const Rope& after, Index trained, Index wa
     ++unseen;
     reach = std::max(reach, met / seen);
   }
-  std::string says = concat(slow, " of ", then.pairs(), " pairs complete no turn in ", trained, " tokens; at ", wanted);
+  std::string says =
+      concat(slow, " of ", then.pairs(), " pairs complete no turn in ", along_axis_text(s, s.trained), "; at ", wanted);
   says += unseen == 0 ? std::string(" none of them reaches")
                       : concat(" ", unseen, unseen == 1 ? " of them reaches" : " of them reach");
   says += " angles that training did not show";

@@ -27,7 +27,7 @@ Reason property_reason(const Property& property);
 
 /// What of the angles that a rotary encoding turns by at the wanted length was not there at the trained one, where it
 /// was trained as `before`.
-Reason pairs_seen(const Rope& before, const Rope& after, Index trained, Index wanted);
+Reason pairs_seen(const Rope& before, const Rope& after, const Situation& situation);
 
 /// Parameters and memory at the measured length with all heads, and the time now, of one head or, of what a model at
 /// hand has, of all. Attention without an encoding is timed beside it, in turns.

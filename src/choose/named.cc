@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "choose/situation.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -109,9 +110,9 @@ Description with_rope(const Description& named, const Rope& rope) {
 RopeScaling scaled_to(RopeScaling scaling, const Situation& s) {
   std::visit(
       [&](auto& of) {
-        if constexpr (requires { of.factor; })
-          of.factor = static_cast<double>(s.wanted) / static_cast<double>(s.trained);
-        if constexpr (requires { of.trained_length; }) of.trained_length = s.trained;
+        const Index trained = along_axis(s, s.trained), wanted = along_axis(s, s.wanted);
+        if constexpr (requires { of.factor; }) of.factor = static_cast<double>(wanted) / static_cast<double>(trained);
+        if constexpr (requires { of.trained_length; }) of.trained_length = trained;
       },
       scaling);
   return scaling;

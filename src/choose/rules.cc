@@ -44,6 +44,13 @@ const Rule table[] = {
          "The model has it, and a token of this layer sees no further than its window of {window} tokens: no two "
          "are further apart than in training, however long the text is.",
      .unless = "The window is to be made longer."},
+    {.rotary = yes,
+     .spanned = true,
+     .encoding = "",
+     .because =
+         "The model has it, and its coordinates run from -{span} to {span} across the image, whatever its size: in a "
+         "larger image patches stand closer together and none stands further out, so that there is nothing to stretch.",
+     .unless = "Patches that stand closer together than in training have to be told apart: that takes training."},
     {.length = longer,
      .tuning = yes,
      .rotary = yes,

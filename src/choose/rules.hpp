@@ -21,7 +21,7 @@ enum class Length { as_trained, longer, either };
 enum class Holds { yes, no, either };
 
 /// A line of the table: where it applies, what it says and who says so. Texts may have {trained}, {reach}, {window},
-/// {wanted}, {factor}.
+/// {wanted}, {factor}, {span}.
 struct Rule {
   unsigned tasks = ordered;
   Index axes = 1;                  ///< 0: any
@@ -31,6 +31,7 @@ struct Rule {
   Holds linear = Holds::either;    ///< of the situation's kernel: linear attention
   Holds rotary = Holds::no;        ///< yes: for a rotary model at hand; no: for a new model
   bool windowed = false;           ///< … whose layer has a window
+  bool spanned = false;            ///< … whose coordinates span an image of any size
   Rank rank = Rank::alternative;   ///< avoid; else options rank by their order
   const char* encoding = "";       ///< its name in the catalog
   const char* because = "";        ///< empty: what is measured says it all

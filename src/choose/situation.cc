@@ -104,16 +104,37 @@ std::optional<Rope> rotary_at_hand(const Situation& s) {
   return rope == nullptr ? std::nullopt : std::optional(*rope);
 }
 
+bool spans_image(const Situation& s) { return s.from && s.from->lengths.span > 0 && rotary_at_hand(s); }
+
+bool counts_by_side(const Situation& s) {
+  const std::optional<Rope> rope = spans_image(s) ? std::nullopt : rotary_at_hand(s);
+  return rope && resolve(*rope, std::max<Index>(s.trained, 2)).axes == 2;
+}
+
+Index along_axis(const Situation& s, Index tokens) {
+  if (!counts_by_side(s)) return tokens;
+  const GridSize& grid = s.from->lengths.grid;
+  const auto longer = static_cast<double>(std::max(grid.height, grid.width));
+  const double patches = grid.width > 0 ? static_cast<double>(grid.height * grid.width) : 1;
+  const double side = std::sqrt(static_cast<double>(tokens) / patches) * (grid.width > 0 ? longer : 1);
+  return static_cast<Index>(std::llround(side));
+}
+
+std::string along_axis_text(const Situation& s, Index tokens) {
+  return concat(along_axis(s, tokens), counts_by_side(s) ? " patches of a side" : " tokens");
+}
+
 Index reach(const Situation& s) {
   const std::optional<Rope> rope = rotary_at_hand(s);
-  const double times = rope ? stretch(rope->scaling) : 1;
+  double times = rope ? stretch(rope->scaling) : 1;
+  if (counts_by_side(s)) times *= times;
   const auto scaled = static_cast<Index>(std::llround(static_cast<double>(s.trained) * times));
   // A file's length may be stretched already; then its scaling says from where, or nobody knows.
   const bool from_there = s.longest == 0 || (rope && trained_length(rope->scaling) > 1);
   return std::max(s.longest, from_there ? scaled : s.trained);
 }
 
-bool is_longer(const Situation& s) { return s.window == 0 && s.wanted > reach(s); }
+bool is_longer(const Situation& s) { return s.window == 0 && !spans_image(s) && s.wanted > reach(s); }
 
 Situation completed(Situation s) {
   if (s.longest == 0 || s.trained != 0) check_range("trained", s.trained, 2, longest_length);
@@ -132,7 +153,8 @@ Situation completed(Situation s) {
   check_range("memory", s.memory, 0, Index{1} << 50);
   settle_task(s);
   if (const std::optional<Rope> rope = rotary_at_hand(s)) {
-    if (const Index stated = trained_length(rope->scaling); stated > 1) s.trained = stated;  // before it was stretched
+    const Index stated = trained_length(rope->scaling);  // before it was stretched
+    if (stated > 1) s.trained = counts_by_side(s) ? stated * stated : stated, s.assumed = false;
   }
   if (s.trained == 0 && is_longer(s)) {
     throw RangeError(
@@ -144,7 +166,12 @@ Situation completed(Situation s) {
 }
 
 std::string filled(std::string text, const Situation& s) {
+  const double span = s.from ? s.from->lengths.span : 0;
   const std::pair<const char*, std::string> words[] = {
+      {"{trained} tokens", along_axis_text(s, s.trained)},
+      {"{reach} tokens", along_axis_text(s, reach(s))},
+      {"{wanted} tokens", along_axis_text(s, s.wanted)},
+      {"{span}", concat(std::round(span * 1000) / 1000)},
       {"{trained}", concat(s.trained)},
       {"{reach}", concat(reach(s))},
       {"{window}", concat(s.window)},
@@ -159,6 +186,7 @@ std::string filled(std::string text, const Situation& s) {
 void take_model(Situation& s, Subject model) {
   const Sizes& sizes = model.sizes;
   const RopeLengths& lengths = model.lengths;
+  s.assumed = lengths.longest <= 1 && sizes.length <= 1;
   if (lengths.longest > 1) {
     const Index seen = lengths.chunks_before < 0 ? 0 : lengths.window * (lengths.chunks_before + 1);
     s.longest = lengths.longest, s.window = seen <= lengths.longest ? seen : 0;
@@ -171,7 +199,7 @@ void take_model(Situation& s, Subject model) {
   if (sizes.dim > 0) s.dim = stated.dim > 0 ? stated.dim : sizes.dim;
   s.from = std::move(model);
   if (lengths.longest <= 1 && sizes.length <= 1 && !rotary_at_hand(s)) {
-    if (const Index patches = fixed_grid(s); patches > 0) s.trained = patches;
+    if (const Index patches = fixed_grid(s); patches > 0) s.trained = patches, s.assumed = false;
   }
 }
 

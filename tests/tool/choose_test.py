@@ -73,13 +73,19 @@ class Choose(support.Base):
                 file = SOURCE / "tests/tool" / name
                 self.assertEqual(without_times(result.stdout), without_times(file.read_text()))
 
+    def test_a_length_that_nobody_said_is_assumed(self):
+        for arguments, assumed in ((["--task", "images"], True), (["--task", "images", "--trained", "2048"], False)):
+            head = " ".join(run("choose", *arguments).stdout.split("\n\n")[0].split())
+            self.assertEqual("trained on 2,048 patches, which is assumed (--trained)" in head, assumed, head)
+            self.assertEqual(self.report(*arguments)["situation"]["assumed"], assumed)
+
     def test_choose_json_has_the_documented_members(self):
         report = self.report("--task", "generate", "--trained", "256", "--wanted", "1k")
         self.assertEqual(list(report), ["schema", "situation", "measured_length", "measured_heads", "timed_length",
                                         "options", "unknowns"])
         self.assertEqual(report["schema"], "bearing.choose/1")
         self.assertEqual(list(report["situation"]),
-                         ["task", "trained", "wanted", "longest", "window", "causal", "axes", "kernel", "learned", "tuning", "memory", "heads",
+                         ["task", "trained", "assumed", "wanted", "longest", "window", "causal", "axes", "kernel", "learned", "tuning", "memory", "heads",
                           "dim", "from"])
         ranks = [option["rank"] for option in report["options"]]
         self.assertEqual((ranks[0], ranks.count("recommended")), ("recommended", 1))

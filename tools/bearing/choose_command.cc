@@ -44,7 +44,7 @@ Enum chosen(const std::vector<inspect::Answer>& answers, const std::string& word
 }
 
 inspect::Situation situation_of(const ChooseWords& words) {
-  inspect::Situation s{.models = [](const std::string& encoding) { return model_types_of(encoding); }};
+  inspect::Situation s{.assumed = true, .models = [](const std::string& encoding) { return model_types_of(encoding); }};
   const auto number = [](const char* option, const std::string& text, Index least, Index most, Index& to) {
     if (!text.empty()) to = parse_index(option, text, least, most);
   };
@@ -58,6 +58,7 @@ inspect::Situation situation_of(const ChooseWords& words) {
   if (words.causal || words.no_causal) s.causal = words.causal;
   constexpr Index longest = Index{1} << 30;
   number("--trained", words.trained, 2, longest, s.trained);
+  if (!words.trained.empty()) s.assumed = false;
   number("--wanted", words.wanted, 2, longest, s.wanted);
   number("--axes", words.axes, 1, 2, s.axes);
   number("--memory", words.memory, 1, Index{1} << 50, s.memory);

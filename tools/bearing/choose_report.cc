@@ -32,12 +32,14 @@ std::string situation_text(const Advice& advice) {
                                 : s.axes == 2 ? "two axes"
                                               : "three axes");
   out += s.window > 0    ? fmt::format("a window of {} {}", grouped(s.window), units)
+         : s.assumed     ? fmt::format("trained on {} {}, which is assumed (--trained)", grouped(s.trained), units)
          : s.trained > 0 ? fmt::format("trained on {} {}", grouped(s.trained), units)
                          : "trained length not stated";
   if (s.longest > s.trained) out += fmt::format(", used up to {}", grouped(s.longest));
   if (const Index now = std::max(s.trained, s.longest); s.wanted != now) {
     out += fmt::format(", wanted {}", grouped(s.wanted));
-    if (s.wanted > now && s.window == 0) out += s.tuning ? " with some training there" : " without training there";
+    const bool apart = s.window == 0 && !(s.from && s.from->lengths.span > 0);  // further than in training
+    if (s.wanted > now && apart) out += s.tuning ? " with some training there" : " without training there";
   }
   out += fmt::format("; kernel: {}; {} of {}", kernel_word(s), counted(s.heads, "head"), s.dim);
   if (!s.learned) out += "; nothing learned";
@@ -129,6 +131,7 @@ void write(JsonWriter& json, const Situation& s) {
   json.begin_object();
   json.member("task", std::string_view(task_word(s)));
   json.member("trained", s.trained);
+  json.member("assumed", s.assumed);
   json.member("wanted", s.wanted);
   json.member("longest", s.longest);
   json.member("window", s.window);
