@@ -178,7 +178,8 @@ std::vector<LayerGroup> layer_groups(const Model& model) {
       const Layer& other = groups[g].layer;
       return other.temperature == layer.temperature && other.encoding == layer.encoding && other.also == layer.also &&
              other.positions == layer.positions && other.values == layer.values && other.base_from == layer.base_from &&
-             other.window_after == layer.window_after && other.chunks_before == layer.chunks_before;
+             other.window_after == layer.window_after && other.chunks_before == layer.chunks_before &&
+             other.grid == layer.grid && other.span == layer.span;
     });
     if (at != indices.end()) {
       groups[*at].layers.push_back(static_cast<Index>(i));

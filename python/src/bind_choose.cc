@@ -73,7 +73,9 @@ void bind_records(nb::module_& m) {
                    "Types of models that have it, at most 8."},
                   {"unless", "str", [](const Option& o) { return text(o.unless); }, "What would change the answer."}});
   record<Advice>(m, "Advice", "The answer of choose().",
-                 {{"recommended", "AdviceOption | None", [](const Advice& a) { return recommended(a); },
+                 {{"assumed", "bool", [](const Advice& a) -> nb::object { return nb::bool_(a.situation.assumed); },
+                   "Whether nothing says what the model is trained on, so that 2,048 tokens were assumed."},
+                  {"recommended", "AdviceOption | None", [](const Advice& a) { return recommended(a); },
                    "The recommended option, which is the first; None if nothing that is known fits."},
                   {"options", "tuple[AdviceOption, ...]", [](const Advice& a) { return tuple_of(a.options); },
                    "The recommended option, if any, then alternatives, then what to avoid."},
@@ -124,7 +126,7 @@ void bind_choose(nb::module_& m) {
       "    advice.recommended.encoding              'rope_yarn:factor=8,trained_length=4096,pairing=half'\n\n"
       "task: 'generate', 'understand', 'translate', 'images', 'speech' or 'unordered'; by default what the model "
       "is for, where its file or its encoding says it, else 'generate'.\n"
-      "trained: how many tokens or patches the model is trained for.\n"
+      "trained: how many tokens or patches the model is trained for; by default what the model says, else 2048.\n"
       "wanted: how many it must serve.\n"
       "causal: whether a query sees only keys before it; by default as usual for the task.\n"
       "axes: how many coordinates a position has, 1 or 2; by default the model's, or as usual for the task.\n"

@@ -19,7 +19,8 @@ def test_an_answer_has_reasons_costs_and_models() -> None:
     assert all(reason.text and isinstance(reason.source, str) for option in advice.options for reason in option.reasons)
     assert best.costs is not None and best.costs.parameters == 0 and best.costs.memory == "O(L)" and best.costs.time > 0
     assert "llama" in best.models and advice.unknowns and best.unless
-    assert advice.measured_length == advice.timed_length == 512
+    assert advice.measured_length == advice.timed_length == 512 and not advice.assumed
+    assert bearing.choose("generate", heads=2, dim=16).assumed
     json.dumps(advice.to_dict())
 
 

@@ -100,6 +100,16 @@ def test_what_says_no_encoding_is_refused_by_every_function_alike(call: Callable
             call(said)
 
 
+def test_windows_that_are_no_squares_are_measured() -> None:
+    window = bearing.Swin(height=3, width=4)
+    example = bearing.Specimen(window, heads=2, length=100)
+    assert (example.height, example.width) == (3, 4)
+    assert bearing.compare(window, heads=2, length=12).length == 12
+    assert bearing.compare("swin", heads=2, length=30).length == 25
+    assert {one.name: one.verdict for one in bearing.check(window, heads=2)}["relative"] == "yes"
+    assert bearing.figure("buckets", window).panels[0].cells.values.shape == (5, 7)
+
+
 def test_claims_are_measured() -> None:
     claims = bearing.claims()
     assert claims and all(claim.says and claim.measured for claim in claims)

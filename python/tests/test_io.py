@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ def test_a_model_says_what_its_file_says(tmp_path: Path) -> None:
     (group,) = model.layer_groups()
     assert group.layers == (0, 1, 2) and group.layer == model.layers[0]
     assert bearing.layer_groups(model) == (group,)
+
+
+def test_a_tower_says_its_images() -> None:
+    dino = bearing.read_hf_config({"model_type": "dinov3_vit", "image_size": [224, 448], "patch_size": 16}).layers[0]
+    assert dino.grid == (14, 28) and dino.span == 2 * math.pi
+    text = bearing.read_hf_config(LLAMA).layers[0]
+    assert text.grid == (0, 0) and text.span == 0
 
 
 def test_a_model_becomes_json() -> None:

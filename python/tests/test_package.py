@@ -190,7 +190,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
     """Except what the guide says of Python: executors, layouts of memory, files of numbers and JSON, tools of tests."""
     named_otherwise = {
         "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
-        "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "same_file", "add_npy", "shares_memory",
+        "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "length_note", "position_unit", "same_file", "add_npy", "shares_memory",
         "mean_scores", "registry", "python_type", "parse_record", "closest",
         "find_figure_kind", "parse_figure", "colour_of", "subject_of", "make_with",
         "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
