@@ -241,6 +241,7 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   Index length = options.length > 0 ? options.length : packed > 0 ? packed : 32;
   const std::vector<Shown> shown = examples(encodings, options, {.heads = 8, .dim = 64, .length = length});
   if (!shown.empty()) length = shown[0].specimen.options.length;
+  const std::string note = shown.empty() ? "" : length_note(shown[0].asked, length);
   if (length < 1 || length > longest) {
     throw RangeError(text::concat("[figure] length: must be from 1 to ", longest, " for masks, got ", length));
   }
@@ -265,6 +266,7 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
     figure.text += text::concat(" ", one.name(), " gives the seen cells ", short_number(cells.low), " to ",
                                 short_number(cells.high), ".");
   }
+  if (!note.empty()) figure.text += text::concat(" ", shown[0].name(), ": ", note, ".");
   figure.columns = columns_for(figure.panels.size());
   return figure;
 }

@@ -140,5 +140,12 @@ TEST(Masks, RefuseWhatCannotBe) {
   EXPECT_THROW((void)figure("masks", none), RangeError);
 }
 
+TEST(Masks, TellALengthThatIsNoGrid) {
+  const std::vector<Subject> window{{"swin", *find("swin")}};
+  EXPECT_NE(figure("masks", window, {.length = 30}).text.find("swin: 25 tokens are taken, not 30: "),
+            std::string::npos);
+  EXPECT_EQ(figure("masks", window, {.length = 25}).text.find("are taken"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace bearing::inspect
