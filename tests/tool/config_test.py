@@ -53,6 +53,11 @@ class Config(support.Base):
         for model_type, unit in (("pixtral", "rad/patch"), ("dinov3_vit", "rad/unit"), ("llama", "rad/token")):
             self.assertIn(unit, run("config", self.put("model.json", {"model_type": model_type})).stdout)
 
+    def test_config_says_the_images_of_training(self):
+        file = self.put("tower.json", {"model_type": "sapiens2", "image_size": [1024, 768], "patch_size": 16})
+        self.assertIn("\n  trained image     64 x 48 patches\n", run("config", file).stdout)
+        self.assertNotIn("trained image", run("config", self.put("tower.json", {"model_type": "qwen2_vl_vision"})).stdout)
+
     def test_config_shows_layers_that_do_not_rotate(self):
         config = dict(SMALL, model_type="smollm3", no_rope_layers=[1, 0])
         text = run("config", self.put("nope.json", config)).stdout

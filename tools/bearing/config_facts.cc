@@ -282,6 +282,9 @@ std::vector<Fact> group_facts(const GroupReport& group, const ConfigReport& repo
   const Layer& layer = group.group.layer;
   std::vector<Fact> facts = {{"attention", attention_text(layer)}};
   if (!layer.positions.empty()) facts.push_back({"position", layer.positions});
+  if (layer.grid.width > 0) {
+    facts.push_back({"trained image", fmt::format("{} x {} patches", layer.grid.height, layer.grid.width)});
+  }
   if (layer.temperature) facts.push_back({"temperature", "queries times " + layer.temperature->formula()});
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) {
     add(facts, rope_facts(*rope, *group.frequencies, report.seq_len, layer.base_from));
