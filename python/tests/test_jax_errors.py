@@ -375,7 +375,7 @@ def test_encodings_that_cannot_serve_are_refused_while_tracing(rng):
     j, bias = bearing.jax, t5_bias(rng)
     learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM)))
     narrow = bearing.T5Bias(T5, jnp.ones((8, 3)))
-    mixed = bearing.RopeMixedRows(bearing.RopeMixed(head_dim=DIM, pairing="half"), jnp.ones((2, 1, 2)), group=4)
+    mixed = bearing.RopeMixedRows(bearing.RopeMixed(head_dim=DIM, axes=1, pairing="half"), jnp.ones((1, 1, 2)), group=4)
     shaw = bearing.ShawTerm(bearing.Shaw(clip=2), jnp.ones((5, DIM)), jnp.ones((5, 3)))
     rope, three = bearing.Rope(head_dim=DIM, pairing="half"), np.zeros((3, 1, 3), int)
     turned_values = bearing.RotaryValues(bearing.RopeTable(rope, 8, dtype="float64"))

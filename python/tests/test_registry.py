@@ -13,7 +13,7 @@ import bearing
 import numpy as np
 import pytest
 from bearing import _core
-from patches import on_two_axes
+from patches import of_a_video, on_two_axes
 from support import described_specs, made
 
 SPECS = described_specs()
@@ -111,7 +111,10 @@ def test_every_encoding_is_made_from_its_start_and_called(name, kind, spec):
     if hasattr(spec, "first_offset"):
         spec = spec.replace(first_offset=1 - TIME)
     on_grid = on_two_axes(name, spec, HEADS, DIM, TIME)
-    at = np.array([[[0, 0, 1, 1]], [[0, 1, 0, 1]]]) if on_grid else None
+    patches = np.array([[[0, 0, 1, 1]], [[0, 1, 0, 1]]])
+    at = patches if on_grid else None
+    if of_a_video(spec):
+        at = np.concatenate([np.zeros_like(patches[:1]), patches])
     q, k, v = np.random.default_rng(3).standard_normal((3, 1, HEADS, TIME, DIM))
 
     def call(encoding: Any) -> np.ndarray:
