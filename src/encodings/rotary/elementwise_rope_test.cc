@@ -173,9 +173,8 @@ TEST(ElementwiseRope, OnlyTextHasOnePositionForAllAxes) {
   expect_error<ShapeError>([&] { turned(ElementwiseRope::vjepa2(8), {}); },
                            "[turn] positions: must have 3 axes, as ElementwiseRope has, got 1");
   EXPECT_EQ(y, std::vector<double>(16, 7.0));
-  ElementwiseRope text{.rope = {.head_dim = 8, .base = 100, .pairing = Pairing::half},
-                       .joined = Pairing::half,
-                       .sections = {4, 4}};
+  ElementwiseRope text{
+      .rope = {.head_dim = 8, .base = 100, .pairing = Pairing::half}, .joined = Pairing::half, .sections = {4, 4}};
   EXPECT_NO_THROW(turned(text, {}));
   const std::vector<double> patches(6, 1.0);
   EXPECT_NO_THROW(turned(ElementwiseRope::vjepa2(8), Positions(dense(patches.data(), 3, 1, 2))));
