@@ -493,7 +493,7 @@ def attention_scores(q, k, sizes):
 
 OPTIONAL = {"shaw": ["value", "key"], "pope": ["offsets"],
             "xlnet": ["seg_embed"], "bucket_bias": ["index"], "alibi_learned": ["slopes"]}
-IMAGES = ("swin", "beit", "swin_v2", "sam", "rope_axial")
+IMAGES = ("swin", "beit", "swin_v2", "sam", "rope_axial", "vjepa2")
 SCALINGS = {"rope_linear": ",factor=2", "rope_ntk": ",factor=2", "rope_dynamic_ntk": ",factor=2,trained_length=16",
             "rope_alpha": ",alpha=3", "rope_ntk_by_parts": ",factor=2,trained_length=16",
             "rope_yarn": ",factor=2,trained_length=16", "rope_deepseek_yarn": ",factor=2,trained_length=16",
