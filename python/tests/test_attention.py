@@ -534,3 +534,18 @@ def test_a_sequence_has_its_bits_in_every_batch_layout_and_cache(type_name: str,
             page[places] = x.unflatten(2, (blocks, block)).transpose(1, 2).flatten(0, 1)
         paged = dict(block_table=places.view(3, blocks), k_lengths=lengths)
         assert torch.equal(out, bearing.attention(q, *pages, **how, **paged))
+
+
+@pytest.mark.parametrize("type_name", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("q_len", [1, 4, 6])
+def test_a_step_over_many_keys_has_its_bits_in_every_batch_and_room(type_name: str, q_len: int) -> None:
+    """The keys are cut for workers by how many are seen."""
+    torch.manual_seed(0)
+    lengths, kind = torch.full((20,), 4000), getattr(torch, type_name)
+    q, k, v = (torch.randn(20, heads, n, 16).to(kind) for heads, n in ((4, q_len), (2, 4200), (2, 4200)))
+    how = dict(encodings=bearing.AlibiBias(bearing.Alibi.published(4)), mask="causal", q_positions=4000 - q_len)
+    out = bearing.attention(q, k, v, **how, k_lengths=lengths)
+    for threads in (1, 2):
+        alone = bearing.attention(q[1:2], k[1:2], v[1:2], **how, k_lengths=lengths[:1], threads=threads)
+        assert torch.equal(out[1:2], alone)
+    assert torch.equal(out, bearing.attention(q, k[:, :, :4000], v[:, :, :4000], **how))

@@ -57,27 +57,25 @@ const CacheKernels<A>& cache_kernels(const HeadRows<A>& rows) {
   return cache_kernels_of<A>;
 }
 
-/// How a call is cut, by its shapes and by which keys are seen.
+/// How a call is cut. A sequence's keys are cut by which of them are seen, and by nothing of the rest of the batch, the
+/// room behind them or the workers, so that its bits depend on none of these.
 template <class A>
 struct DecodePlan {
   const AttentionCall<A>& call;
   Visibility visibility;
   Index rows;                 ///< queries of all heads that share a kv head
   Index step;                 ///< keys whose scores are held at once
-  Index slices;               ///< of the keys of a kv head
+  Index slices = 1;           ///< of the keys of a kv head, at most
+  bool apart;                 ///< slices are units of work of their own, and their results are kept for all heads
   std::vector<Columns> seen;  ///< [batch] keys that any query sees
   std::vector<char> gaps;     ///< [batch] whether keys among them may be hidden from all
 
   /// Throws std::bad_alloc.
-  explicit DecodePlan(const AttentionCall<A>& of)
+  DecodePlan(const AttentionCall<A>& of, const Executor& on)
       : call(of), visibility(of.problem, of.options), rows(of.group() * of.problem.q_len) {
     const Problem& problem = call.problem;
     step = std::min(std::clamp<Index>(8192 / rows / keys_at_once * keys_at_once, 128, 1024),
                     round_up(problem.k_len, keys_at_once));
-    // Enough for all workers of a large machine, of at least 512 keys each; and their results take 1 MiB at most.
-    const Index heads = problem.batch * problem.kv_heads, most = (Index{1} << 20) / static_cast<Index>(sizeof(A));
-    slices = std::clamp<Index>(256 / heads, 1, std::max<Index>(problem.k_len / 512, 1));
-    slices = std::max<Index>(1, std::min(slices, most / (heads * result_size())));
     seen.resize(size(problem.batch));
     gaps.resize(size(problem.batch));
     for (Index b = 0; b < problem.batch; ++b) {
@@ -89,10 +87,19 @@ struct DecodePlan {
         if (!all.empty() && (row.first > all.end || row.end < all.first)) gaps[size(b)] = 1;
         all.reach_over(row);
       }
+      slices = std::max(slices, slices_of(b));
     }
+    const Index heads = problem.batch * problem.kv_heads;
+    apart = slices > 1 && heads < 4 * workers_of(on) && heads * slices * result_size() <= 16 * mebibyte;
   }
 
-  Index units() const { return call.problem.batch * call.problem.kv_heads * slices; }
+  Index units() const { return call.problem.batch * call.problem.kv_heads * (apart ? slices : 1); }
+  /// Enough for all workers of a large machine, of at least 512 keys each; and their results take 1 MiB at most.
+  Index slices_of(Index b) const {
+    const Index heads = call.problem.kv_heads, keys = seen[size(b)].end - seen[size(b)].first;
+    const Index wanted = std::clamp<Index>(256 / heads, 1, std::max<Index>(keys / 512, 1));
+    return std::max<Index>(1, std::min(wanted, mebibyte / (heads * result_size())));
+  }
   /// Throws std::bad_alloc.
   ValueTurner<A> out_turner() const {
     return {call.value_rows, *call.problem.q_positions, Side::query, call.problem.value_dim};
@@ -100,10 +107,11 @@ struct DecodePlan {
   Columns slice(Index b, Index n) const {
     const Columns all = seen[size(b)];
     if (all.empty()) return {};
-    const Index length = round_up(pieces(all.end - all.first, slices), keys_at_once);
+    const Index length = round_up(pieces(all.end - all.first, slices_of(b)), keys_at_once);
     return {all.first + n * length, std::min(all.first + (n + 1) * length, all.end)};
   }
   Index out_stride() const { return attend::padded<A>(call.problem.value_dim); }
+  static constexpr Index mebibyte = (Index{1} << 20) / Index{sizeof(A)};  ///< of numbers
   /// Numbers of a slice's results.
   Index result_size() const { return rows * out_stride() + attend::padded<A>(2 * rows); }
 };
@@ -153,10 +161,10 @@ class DecodeWork {
     scores_ = zeros(plan.rows * plan.step);
     rescale_.resize(size(plan.rows));
     sees_.resize(size(q_len));
-    result_ = zeros(plan.slices == 1 ? plan.result_size() : 0);
+    result_ = zeros(plan.apart ? 0 : plan.slices * plan.result_size());
   }
 
-  /// Room for the results of a slice, where there is but one; and what turns them back.
+  /// Room for the results of a head's slices, where they are not units of their own; and what turns them back.
   A* result() { return result_.data(); }
   ValueTurner<A>& out_turner() { return out_turner_; }
 
@@ -365,20 +373,20 @@ template <class A>
 void finish(const DecodePlan<A>& plan, Index b, Index kv_head, A* memory, ValueTurner<A>& turner,
             const ResultRows<A>& out, View<A, 3> lse) {
   constexpr A none = -std::numeric_limits<A>::infinity();
-  const Index q_len = plan.call.problem.q_len, value_dim = plan.call.problem.value_dim;
+  const Index q_len = plan.call.problem.q_len, value_dim = plan.call.problem.value_dim, slices = plan.slices_of(b);
   const auto& sinks = plan.call.options.sinks.value;
   for (Index r = 0; r < plan.rows; ++r) {
     const Index h = kv_head * plan.call.group() + r / q_len, i = r % q_len;
     const A sink = sinks.data == nullptr ? none : sinks(h);
     const auto slice = [&](Index n) { return SliceResult<A>(plan, memory + n * plan.result_size()); };
     A max = sink;
-    for (Index n = 0; n < plan.slices; ++n) max = std::max(max, slice(n).max[r]);
+    for (Index n = 0; n < slices; ++n) max = std::max(max, slice(n).max[r]);
     const auto share = [&](A of) { return of == none ? A{0} : attend::share(of - max); };
     A* row = slice(0).out + r * plan.out_stride();
     A sum = share(sink), first = share(slice(0).max[r]);
     sum += first * slice(0).sum[r];
-    for (Index d = 0; plan.slices == 1 && first != 1 && d < value_dim; ++d) row[d] *= first;  // beside a sink
-    for (Index n = 1; n < plan.slices; ++n, first = 1) {
+    for (Index d = 0; slices == 1 && first != 1 && d < value_dim; ++d) row[d] *= first;  // beside a sink
+    for (Index n = 1; n < slices; ++n, first = 1) {
       const A factor = share(slice(n).max[r]);
       attend::blend<A>(value_dim, first, row, factor, slice(n).out + r * plan.out_stride());
       sum += factor * slice(n).sum[r];
@@ -407,17 +415,21 @@ bool decodes(const AttentionCall<A>& call) {
 
 template <class A>
 void decode(const AttentionCall<A>& call, const ResultRows<A>& out, View<A, 3> lse, const Executor& on) {
-  const DecodePlan<A> plan(call);
+  const DecodePlan<A> plan(call, on);
   const Index kv_heads = call.problem.kv_heads, slices = plan.slices, units = plan.units();
-  AlignedArray<A> results(slices == 1 ? 0 : units * plan.result_size());
+  AlignedArray<A> results(plan.apart ? units * plan.result_size() : 0);
   std::vector<DecodeWork<A>> workers = make_workers<DecodeWork<A>>(on, units, plan);
   share_units(on, workers, units, [&](DecodeWork<A>& work, Index unit) {
-    const Index head = unit / slices, b = head / kv_heads, kv_head = head % kv_heads;
-    A* memory = slices == 1 ? work.result() : results.data() + unit * plan.result_size();
-    work.slice(b, kv_head, unit % slices, SliceResult<A>(plan, memory));
-    if (slices == 1) finish(plan, b, kv_head, memory, work.out_turner(), out, lse);
+    const Index head = plan.apart ? unit / slices : unit, b = head / kv_heads, kv_head = head % kv_heads;
+    const auto slice = [&](Index n, A* memory) { work.slice(b, kv_head, n, SliceResult<A>(plan, memory)); };
+    if (plan.apart) {
+      if (unit % slices < plan.slices_of(b)) slice(unit % slices, results.data() + unit * plan.result_size());
+      return;
+    }
+    for (Index n = 0; n < plan.slices_of(b); ++n) slice(n, work.result() + n * plan.result_size());
+    finish(plan, b, kv_head, work.result(), work.out_turner(), out, lse);
   });
-  if (slices == 1) return;
+  if (!plan.apart) return;
   const Index heads = units / slices, chunks = chunk_count(on, heads);
   std::vector<ValueTurner<A>> turners;
   turners.reserve(size(chunks));

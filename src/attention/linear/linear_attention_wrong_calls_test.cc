@@ -130,11 +130,16 @@ TEST(LinearAttentionWrongCalls, Positions) {
       [](Calls& c) { c.in.k_positions = Positions(dense(keys.data(), 5)); },
       "k_positions: must not fall from token to token for a causal mask by position, got 2.5 after 3 at "
       "token 4 of sequence 0");
+  static const std::vector<Index> triples(15);
   static const std::vector<Index> patches{0, 0, 0, 0, 1, 0, 1, 1, 0, 0};  // two axes of five keys
   expect_wrong<RangeError>(
       [](Calls& c) { c.in.k_positions = Positions(dense(patches.data(), 2, 1, 5)); },
       "k_positions: must not fall from token to token for a causal mask by position, got 0 after 1 at "
       "token 3 of sequence 0 on axis 1");
+  Calls uneven;
+  uneven.in.q_positions = Positions(dense(patches.data(), 2, 1, 3));
+  uneven.in.k_positions = Positions(dense(triples.data(), 3, 1, 5));
+  EXPECT_THROW(uneven.forward(), ShapeError);
   Calls short_one;
   short_one.in.q_positions = Positions(dense(few.data(), 2));
   EXPECT_THROW(short_one.forward(), ShapeError);

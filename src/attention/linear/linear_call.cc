@@ -14,7 +14,6 @@ namespace {
 
 template <class A>
 void check_options(const char* function, const LinearAttentionOptions& options) {
-  check_mask(function, options.mask);
   if (!(options.epsilon >= 0 && std::isfinite(options.epsilon))) {
     throw RangeError(concat("[", function, "] epsilon: must be a number of at least 0, got ", options.epsilon));
   }
@@ -74,6 +73,7 @@ Call<A>::Call(const char* name, const LinearAttentionInputs<T>& in, const TermLi
               const LinearAttentionOptions& given)
     : CheckedInputs<A>(name, in), options(given) {
   const Problem& p = this->problem;
+  this->check_mask(options.mask);
   check_options<A>(name, options);
   check_terms(name, terms);
   this->turn_by(terms);

@@ -35,12 +35,6 @@ std::array<const Positions*, 2> turned_at(const LinearAttentionInputs<T>& in) {
 
 }  // namespace
 
-void check_mask(const char* function, Mask mask) {
-  if (mask >= Mask::none && mask <= Mask::causal_bottom_right) return;
-  throw RangeError(concat("[", function, "] mask: must be none, causal, causal_top_left or causal_bottom_right, got ",
-                          static_cast<Index>(mask)));
-}
-
 template <class A>
 template <class Inputs>
 CheckedInputs<A>::CheckedInputs(const char* name, const Inputs& in)
@@ -97,6 +91,19 @@ void CheckedInputs<A>::check_table() {
                             table.shape[1], " blocks of ", block_size, " rows"));
   }
   problem.k_len = table.shape[1] * block_size;
+}
+
+template <class A>
+void CheckedInputs<A>::check_mask(Mask mask) const {
+  if (mask < Mask::none || mask > Mask::causal_bottom_right) {
+    throw RangeError(concat("[", function, "] mask: must be none, causal, causal_top_left or causal_bottom_right, got ",
+                            static_cast<Index>(mask)));
+  }
+  const Index q_axes = problem.q_positions->axes(), k_axes = problem.k_positions->axes();
+  if (mask == Mask::causal && q_axes != k_axes && q_axes != 1 && k_axes != 1) {
+    throw ShapeError(concat("[", function, "] k_positions: must have as many axes as q_positions, ", q_axes,
+                            ", or one for a causal mask, got ", k_axes));
+  }
 }
 
 template <class A>

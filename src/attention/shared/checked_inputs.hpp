@@ -11,9 +11,6 @@
 
 namespace bearing {
 
-/// Throws RangeError for a mask that has no name.
-void check_mask(const char* function, Mask mask);
-
 /// Queries, keys and values that fit each other, and the row encodings that turn them.
 template <class A>
 struct CheckedInputs {
@@ -32,6 +29,9 @@ struct CheckedInputs {
   Index group() const { return problem.heads / std::max<Index>(problem.kv_heads, 1); }
   /// [batch, heads, q_len, value_dim]
   std::array<Index, 4> out_shape() const { return {problem.batch, problem.heads, problem.q_len, problem.value_dim}; }
+
+  /// Throws RangeError for a mask that has no name, ShapeError for positions whose order it cannot tell.
+  void check_mask(Mask mask) const;
 
   /// Takes the terms that turn rows, each of which must serve queries, and keys as queries of their own; the dimension
   /// follows from one to the next. Throws what their checks throw.

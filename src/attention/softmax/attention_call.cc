@@ -87,7 +87,7 @@ void AttentionCall<A>::check_band() const {
 
 template <class A>
 void AttentionCall<A>::check_masks() const {
-  check_mask(function, options.mask);
+  this->check_mask(options.mask);
   if (options.window.before < -1 || options.window.after < -1) {
     throw RangeError(concat("[", function, "] window: must be whole numbers from 0 on, or -1 for no limit, got (",
                             options.window.before, ", ", options.window.after, ")"));

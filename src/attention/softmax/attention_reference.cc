@@ -30,8 +30,8 @@ Sequence sequence_of(const AttentionOptions<A>& options, Index q_len, Index k_le
 bool not_after(const Positions& k_positions, Index j, const Positions& q_positions, Index i, Index b) {
   const Index axes = std::max(k_positions.axes(), q_positions.axes());
   for (Index axis = 0; axis < axes; ++axis) {
-    const double n = k_positions.real(k_positions.axes() == 1 ? 0 : axis, b, j);
-    const double m = q_positions.real(q_positions.axes() == 1 ? 0 : axis, b, i);
+    const double n = k_positions.real(std::min(axis, k_positions.axes() - 1), b, j);
+    const double m = q_positions.real(std::min(axis, q_positions.axes() - 1), b, i);
     if (n < m) return true;
     if (n > m) return false;
   }

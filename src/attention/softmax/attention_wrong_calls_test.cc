@@ -137,6 +137,13 @@ TEST(AttentionWrongCalls, Positions) {
                              "k_positions: must be from -2^31 to 2^31, got nan at [axis 0, batch 0, time 0]");
   expect_refused<ShapeError>([&](Call& c) { c.in.k_positions = Positions(dense(five.data(), 5, 2, 5)); },
                              "k_positions: must have 1 to 4 axes, got 5");
+  expect_refused<ShapeError>(
+      [&](Call& c) {
+        c.in.q_positions = Positions(dense(five.data(), 2, 2, 3)),
+        c.in.k_positions = Positions(dense(five.data(), 3, 2, 5));
+        c.options.mask = Mask::causal;
+      },
+      "k_positions: must have as many axes as q_positions, 2, or one for a causal mask, got 3");
   expect_refused<RangeError>(
       [](Call& c) { c.in.q_positions = Positions(max_position - 1); },
       "q_positions: must be from -2^31 to 2^31, got 2147483647 + 2 at [axis 0, batch 0, time 2]");
