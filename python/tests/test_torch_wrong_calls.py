@@ -115,6 +115,10 @@ def test_a_wrong_argument_is_named(name, wanted):
             r"\[attention\] visible: must be numbers with one length along each axis, got \[1, 'x'\]",
         ),
         (
+            lambda q: bt.attention(q, q, q, mask="none", k_lengths=np.array([4], ">i4")),
+            r"\[attention\] k_lengths: must be of a type that PyTorch has, which >i4 is not, got array",
+        ),
+        (
             lambda q: bt.attention(q, q, q, mask="none", key_mask="x"),
             r"\[attention\] key_mask: must be a tensor, a list or an array, got .*str",
         ),
@@ -282,6 +286,37 @@ def test_lists_and_arrays_are_taken_for_tensors():
     paged = dict(mask="none", block_table=[[1], [0]], k_lengths=[3, 4])
     wanted = bt.attention(q, q.flip(0), q.flip(0), mask="none", k_lengths=[3, 4])
     assert torch.equal(bt.attention(q, q, q, **paged), wanted)
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_are_copied():
+    q, bias = rows(DIM, wanted=True), bt.Alibi(HEADS)
+    seen, at = np.tril(np.ones((TIME, TIME), bool)), np.arange(TIME)
+
+    out, wanted = (
+        bt.attention(q, q, q, bias, mask="none", visible=one(seen), q_positions=one(at))
+        for one in (lambda x: x, torch.tensor)
+    )
+    seen[:], at[:] = True, 0
+    grads = (torch.autograd.grad(x.square().sum(), q)[0] for x in (out, wanted))
+    assert torch.equal(*grads)
+    mask = np.tile(np.arange(TIME) < 4, (2, 1))
+    backwards = np.ascontiguousarray(mask[:, ::-1])
+    mask.flags.writeable = False
+    for given, same in ((mask, torch.tensor(mask.tolist())), (backwards[:, ::-1], torch.tensor(mask.tolist()))):
+        assert torch.equal(
+            bt.attention(q, q, q, mask="none", key_mask=given), bt.attention(q, q, q, mask="none", key_mask=same)
+        )
+    cache = torch.randn(4, 2, 4, DIM)
+    moved = cache.clone()
+    bt.shift(ROPE, 3, cache, slots=torch.tensor([[2, 1], [4, 3]]))
+    bt.shift(ROPE, 3, moved, slots=np.array([[1, 2], [3, 4]])[:, ::-1])
+    assert torch.equal(moved, cache)
+
+
+def test_an_empty_list_is_of_whole_numbers():
+    q = rows(DIM, wanted=False)[:0]
+    assert bt.attention(q, q, q, mask="none", k_lengths=[]).shape == q.shape
 
 
 def test_what_no_text_and_no_number_of_processes_may_be():

@@ -311,7 +311,7 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
             raise TypeError(f"[{function}] {name}: must be a whole number of 64 bits, got {positions}")
         return None, positions
     try:
-        at = positions if isinstance(positions, Tensor) else torch.as_tensor(positions)
+        at = positions if isinstance(positions, Tensor) else _copied(positions)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"[{function}] {name}: must be a tensor, an int or None, got {type(positions)}") from error
     if at is not positions and at.dim() == 0 and at.is_floating_point():
@@ -332,11 +332,21 @@ def tensor_given(function: str, name: str, given: ArrayLike | None, device: torc
     if not isinstance(given, (list, tuple, np.ndarray)):
         raise TypeError(f"[{function}] {name}: must be a tensor, a list or an array, got {type(given)}")
     try:
-        return torch.as_tensor(given, device=device)
+        return _copied(given).to(device)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(
-            f"[{function}] {name}: must be numbers with one length along each axis, got {given!r}"
-        ) from error
+        wanted = "numbers with one length along each axis"
+        if isinstance(given, np.ndarray):
+            wanted = f"of a type that PyTorch has, which {given.dtype} is not"
+        raise TypeError(f"[{function}] {name}: must be {wanted}, got {given!r}") from error
+
+
+def _copied(given: Any) -> Tensor:
+    """A list, an array or a number as a tensor of its own memory: what is written to an array later changes no gradient. A
+    list of nothing is of whole numbers."""
+    if isinstance(given, np.ndarray):
+        return torch.from_numpy(np.array(given))
+    found = torch.tensor(given)
+    return found.long() if isinstance(given, (list, tuple)) and not found.numel() else found
 
 
 def _batch(x: Tensor, axes: int) -> int:
