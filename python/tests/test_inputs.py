@@ -1,5 +1,7 @@
 """Encodings of the input: rows, sums, tables of other lengths."""
 
+import tracemalloc
+
 import bearing
 import bearing.torch as bt
 import jax.numpy as jnp
@@ -21,6 +23,7 @@ from support import (
     to_numpy,
     type_of,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 @pytest.mark.parametrize(
@@ -287,6 +290,57 @@ def test_a_table_keeps_its_gradient_in_pytorch(rng):
     half = torch.randn(12, 2).to(torch.float16)
     wanted = bearing.resize_grid(half.double(), (3, 4), (5, 2), how="cubic").to(torch.float16)
     assert torch.equal(bt.resize_grid(half, (3, 4), (5, 2), how="cubic"), wanted)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("how", ["linear", "cubic"])
+def test_pytorch_resizes_by_the_rows_that_the_library_reaches(rng, how, way):
+    for before, after in [(1, 5), (2, 7), (5, 1), (7, 7), (9, 4), (40, 3), (300, 7), (6, 50), (3, 0)]:
+        table = rng.standard_normal((before, 2))
+        for wild in (None, 0, before // 2, before - 1):
+            if wild is not None:
+                table[wild, 0] = np.inf
+            wanted = bearing.resize(table, after, how=how, **way)
+            got = bt.resize(torch.from_numpy(table), after, how=how, **way).numpy()
+            finite = np.isfinite(wanted)
+            np.testing.assert_array_equal(np.isfinite(got), finite)
+            np.testing.assert_allclose(got[finite], wanted[finite], atol=1e-12)
+    grid = rng.standard_normal((6 * 5, 2))
+    grid[13] = np.inf
+    wanted = bearing.resize_grid(grid, (6, 5), (4, 9), how=how, **way)
+    got = bt.resize_grid(torch.from_numpy(grid), (6, 5), (4, 9), how=how, **way).numpy()
+    finite = np.isfinite(wanted)
+    assert finite.any() and not finite.all()
+    np.testing.assert_array_equal(np.isfinite(got), finite)
+    np.testing.assert_allclose(got[finite], wanted[finite], atol=1e-12)
+    table = torch.from_numpy(rng.standard_normal((12, 2))).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: bt.resize(x, 7, how=how, **way), table)
+    assert torch.autograd.gradcheck(lambda x: bt.resize_grid(x, (3, 4), (5, 2), how=how, **way), table)
+
+
+class Largest(TorchDispatchMode):
+    """Knows how many numbers the largest result of an op has."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        out = op(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            self.numbers = max(self.numbers, out.numel())
+        return out
+
+
+def test_pytorch_resizes_in_memory_linear_in_the_table():
+    with Largest() as largest:
+        bt.resize_grid(torch.zeros(32 * 32, 3), (32, 32), (64, 64), how="cubic")
+        assert bt.resize(torch.zeros(4000, 1), 4100, how="linear").shape == (4100, 1)
+    assert largest.numbers <= 64 * 64 * 3
+    tracemalloc.start()
+    try:
+        bt.resize(torch.zeros(4000, 1), 4100, how="linear")
+        assert tracemalloc.get_traced_memory()[1] < 4000 * 1000  # bytes: 125 numbers for a row
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_table_that_cannot_be_resized_is_refused():
