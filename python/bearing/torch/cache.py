@@ -13,7 +13,9 @@ from __future__ import annotations
 import functools
 import json
 import math
+import operator
 from collections.abc import Sequence
+from numbers import Real
 from typing import Optional, Union
 
 import numpy as np
@@ -31,6 +33,7 @@ from .triton import device
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
 
 FLOAT8 = torch.float8_e4m3fn
+_WIDE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 Frequencies = Union["_core.RopeFrequencies", "_core.Rope", "_core.RopeTable", HasTable]
 Slots = Union[Tensor, Sequence[Sequence[int]], np.ndarray]
@@ -80,12 +83,7 @@ def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Slots | None = None, 
     Raises RangeError for angles as float32, whose roundings depend on both positions: :func:`rebase` takes them.
     """
     _check("shift", k=k)
-    if not isinstance(by, (int, torch.SymInt)) or isinstance(by, bool):
-        got = f"a tensor {list(by.shape)}" if isinstance(by, Tensor) else repr(by)
-        raise TypeError(
-            f"[shift] by: must be a whole number of tokens, by which all move, got {got}: rebase() moves each sequence, or "
-            "each token, by its own amount, from old to new positions"
-        )
+    by = _whole_of(by)
     slots = _slots_of("shift", slots, k)
     _check_slots("shift", k, slots, layout)
     _shift(k, by, slots, text_of("shift", "rope", rope), layout)
@@ -124,7 +122,9 @@ def rotate_to_cache(
 
     Raises ShapeError, RangeError or TypeError, whose text names the argument; nothing is written then.
     """
-    wide = isinstance(k_cache, Tensor) and k_cache.dtype is not FLOAT8
+    if slots is None:
+        raise TypeError("[rotate_to_cache] slots: must be a tensor, a list or an array, got None")
+    wide = isinstance(k_cache, Tensor) and k_cache.dtype in _WIDE
     q, k, v = autocast("rotate_to_cache", q, k, v, kernels=True, to=k_cache.dtype if wide else None)
     _check("rotate_to_cache", q=q, k=k, v=v, k_cache=k_cache, v_cache=v_cache)
     slots = _slots_of("rotate_to_cache", slots, k_cache)
@@ -359,10 +359,26 @@ def _check_apart(k_cache: Tensor, v_cache: Tensor) -> None:
 _MOST_WORK = 100_000  # steps of a search, a millisecond or so
 
 
+def _whole_of(by: object) -> int:
+    """What shift() moves by. Raises TypeError unless it is one whole number."""
+    if isinstance(by, (int, torch.SymInt)) and not isinstance(by, bool):
+        return by
+    try:
+        if not isinstance(by, (bool, Tensor)):
+            return operator.index(by)
+    except TypeError:
+        pass
+    got = f"a tensor {list(by.shape)}" if isinstance(by, Tensor) else repr(by)
+    raise TypeError(
+        f"[shift] by: must be a whole number of tokens, by which all move, got {got}: rebase() moves each sequence, or "
+        "each token, by its own amount, from old to new positions"
+    )
+
+
 def _scale_of(name: str, scale: float | Tensor, dtype: torch.dtype) -> float:
     if isinstance(scale, Tensor) and scale.dim() == 0 and scale.device.type != "meta":
         scale = scale.item()
-    if isinstance(scale, bool) or not (isinstance(scale, (int, float)) and 0 < scale < math.inf):
+    if isinstance(scale, bool) or not (isinstance(scale, Real) and 0 < scale < math.inf):
         of_heads = "; there are no scales for each head" if isinstance(scale, Tensor) else ""
         got = f"a tensor {list(scale.shape)}" if of_heads else repr(scale)
         raise TypeError(f"[rotate_to_cache] {name}: must be a number larger than 0, got {got}{of_heads}")
@@ -384,6 +400,8 @@ def _check_caches(
                 f"[{function}] {name}: must have 4 axes, and batch and time of slots {list(slots.shape)}, got "
                 f"{list(x.shape)} in layout {layout!r}"
             )
+    if q.dtype not in _WIDE:
+        raise TypeError(f"[{function}] q: must be one of {', '.join(map(str, _WIDE))}, got {q.dtype}")
     for name, x, cache in (("k_cache", k, k_cache), ("v_cache", v, v_cache)):
         heads = x.shape[time[1]]
         if x.dtype is not q.dtype:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bearing
 import bearing.torch as bt
+import numpy as np
 import pytest
 import torch
 
@@ -221,6 +222,17 @@ def test_wrong_calls_say_what_must_hold(device):
             TypeError,
             r"\[shift\] by: must be .* by which all move, got a tensor \[2\]: rebase\(\) moves each sequence",
         ),
+        (lambda: bt.shift(LONG, True, k), TypeError, r"\[shift\] by: must be a whole number of tokens, .* got True"),
+        (
+            lambda: bt.rotate_to_cache(row, row, row, k, k.clone(), None, rope=ROPE),
+            TypeError,
+            r"\[rotate_to_cache\] slots: must be a tensor, a list or an array, got None",
+        ),
+        (
+            lambda: bt.rotate_to_cache(*[row.int()] * 3, k.int(), k.int(), slots, rope=ROPE),
+            TypeError,
+            r"\[rotate_to_cache\] q: must be one of torch.float16, .*, got torch.int32",
+        ),
         (
             lambda: bt.shift(LONG, 1, k, slots="all"),
             TypeError,
@@ -272,8 +284,13 @@ def test_slots_and_scales_come_as_they_are_at_hand(device):
     out = bt.rotate_to_cache(row, row, row, *wanted, SLOTS.to(device), rope=ROPE, k_scale=0.5)
     scale = torch.tensor(0.5, device=device)
     for slots in (SLOTS.tolist(), SLOTS.numpy()):
-        assert torch.equal(bt.rotate_to_cache(row, row, row, *found, slots, rope=ROPE, k_scale=scale), out)
-        assert all(torch.equal(a.float(), b.float()) for a, b in zip(wanted, found, strict=True))
+        for k_scale in (scale, np.float32(0.5), np.float64(0.5)):
+            assert torch.equal(bt.rotate_to_cache(row, row, row, *found, slots, rope=ROPE, k_scale=k_scale), out)
+            assert all(torch.equal(a.float(), b.float()) for a, b in zip(wanted, found, strict=True))
+    moved, there = row.clone(), row.clone()
+    bt.shift(ROPE, 3, moved)
+    bt.shift(ROPE, np.int64(3), there)
+    assert torch.equal(moved, there)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, SMALL])
@@ -286,3 +303,12 @@ def test_autocast_casts_to_what_the_caches_hold(dtype, device):
     cast = row.to(torch.bfloat16 if dtype is SMALL else dtype)
     assert torch.equal(out, bt.rotate_to_cache(cast, cast, cast, *own, SLOTS.to(device), rope=ROPE))
     assert all(torch.equal(a.float(), b.float()) for a, b in zip(there, own, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float8_e5m2])
+def test_autocast_casts_to_no_type_that_caches_may_not_have(dtype, device):
+    row = torch.randn(2, 2, 4, 8, device=device)
+    caches = [torch.zeros(3, 2, 4, 8, device=device).to(dtype) for _ in range(2)]
+    text = rf"^\[rotate_to_cache\] k_cache: must be torch.bfloat16, as q is, or both caches {SMALL}, got {dtype}$"
+    with torch.autocast(torch.device(device).type, torch.bfloat16), pytest.raises(TypeError, match=text):
+        bt.rotate_to_cache(row, row, row, *caches, SLOTS.to(device), rope=ROPE)
