@@ -135,6 +135,16 @@ def test_a_wrong_argument_is_named(name, wanted):
             r"\[attention\] k: must be of the type of q, .* got torch.float8_e4m3fn: widen what the call reads",
         ),
         (
+            lambda q: bt.attention(*[q.to(torch.float8_e4m3fn)] * 3, mask="none"),
+            r"\[attention\] q: must be an array of float64, .* got torch.float8_e4m3fn",
+        ),
+        (lambda q: bt.plan(q, q, q, mask="causal", window=3), r"\[plan\] window: must be \(before, after\), got 3"),
+        (
+            lambda q: bt.plan(q, q, q, mask="causal", window=(-2, 3)),
+            r"\[plan\] window: must be whole numbers from 0 on, or -1 for no limit, got \(-2, 3\)",
+        ),
+        (lambda q: bt.plan(q, q, q, mask="all"), r"\[plan\] mask: must be one of 'none', .* got 'all'"),
+        (
             lambda q: bt.attention(q, q, q, mask="none", q_starts=[0, TIME]),
             r"\[attention\] k_starts: must be given together with q_starts \[2\], got none",
         ),
@@ -174,7 +184,7 @@ def test_a_window_of_less_than_no_limit_is_refused(window):
     ):
         bt.attention(q, q, q, mask="none", window=window)
     with pytest.raises(
-        bearing.RangeError, match=r"\[attention\] window: must be whole numbers from 0 on, or -1 for no"
+        bearing.RangeError, match=r"\[Attention\] window: must be whole numbers from 0 on, or -1 for no"
     ):
         bt.Attention(mask="none", window=window)
     with pytest.raises(

@@ -133,7 +133,7 @@ def attention(
         if found is not None:
             return found
     for name, x in (("k", k), ("v", v)):
-        if x.dtype in _OF_8_BITS:
+        if x.dtype in _OF_8_BITS and q.dtype not in _OF_8_BITS:  # of such a q the op says what it must be
             raise TypeError(
                 f"[attention] {name}: must be of the type of q, {q.dtype}, got {x.dtype}: widen what the call reads, as "
                 f"{name}.to(q.dtype) * {name}_scale does, of a paged cache the blocks that block_table names"
@@ -426,7 +426,7 @@ def check_options(mask: object, window: object, scale: object, sinks: object, fu
     ):
         raise TypeError(f"[{function}] window: must be (before, after), got {window!r}")
     if window is not None:
-        check_window(*window)
+        check_window(*window, function=function)
     if isinstance(scale, Tensor) and scale.requires_grad:
         raise TypeError(f"[{function}] scale: must not require gradients, which would be lost: multiply q by it")
     if not (sinks is None or isinstance(sinks, Tensor)):

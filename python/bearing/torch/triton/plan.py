@@ -58,7 +58,12 @@ def plan(
 
     q, k, v: as :func:`bearing.torch.attention` takes them; tensors on the meta device stand for tensors on a GPU.
     options: its other arguments. They do not change the path.
+
+    Raises RangeError, ValueError or TypeError, whose text names the argument, as that does.
     """
+    from ..functional import check_options  # which imports this module
+
+    check_options(mask, window, options.get("scale"), options.get("sinks"), "plan")
     given = encodings_of(encodings, "plan")
     if q.device.type != "meta" and not takes(q):
         if q.is_cpu:
