@@ -68,6 +68,9 @@ def test_positions_on_several_axes(device):
     there = {"mask": "causal", "q_positions": q_at.to(device), "k_positions": k_at.to(device)}
     assert "T5Bias goes by the first axis" in bt.plan(*both, t5().requires_grad_(False), **there).reason
     assert "a window goes by the first axis" in bt.plan(*both, window=(4, -1), **there).reason
+    text = r"^\[attention\] k_positions: must have as many axes as q_positions, 2, or one for a causal mask, got 3$"
+    with pytest.raises(bearing.ShapeError, match=text):
+        bt.attention(*both, mask="causal", q_positions=q_at[:2].to(device), k_positions=k_at.to(device))
 
 
 def test_a_patch_sees_those_before_it(device):

@@ -142,6 +142,11 @@ class Work:
         sides = zip(given, (self.options.q_first, self.options.k_first), (self.q_len, self.k_len), strict=True)
         q_at, k_at = (_as_rows(at, first, count, self.batch, device) for at, first, count in sides)
         if self.options.mask == "causal" and len(q_at) + len(k_at) > 2:
+            if len(q_at) != len(k_at) and min(len(q_at), len(k_at)) > 1:
+                raise _core.ShapeError(
+                    f"[attention] k_positions: must have as many axes as q_positions, {len(q_at)}, or one for a causal mask, "
+                    f"got {len(k_at)}"
+                )
             axes, batch = max(len(q_at), len(k_at)), max(q_at.shape[1], k_at.shape[1])
             return in_order(*(at.expand(axes, batch, -1) for at in (q_at, k_at)))  # refusal(): nothing else reads them
         return q_at[0], k_at[0]
