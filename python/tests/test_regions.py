@@ -224,6 +224,31 @@ def test_pytorch_takes_a_band(band, sees):
     assert "bands of distances are computed on the CPU" in bt.plan(there, there, there, mask="causal", band=band).reason
 
 
+TEXTS_OF_BANDS = (json.dumps(BANDS[0][0].to_dict()), " " + json.dumps(BANDS[1][0].to_dict()))
+TEXT_OF_REGIONS = json.dumps(bearing.ReRope(window=4).to_dict())
+WRONG_TEXTS = [
+    ("regions", TEXTS_OF_BANDS[0]), ("regions", "[]"), ("regions", "7"), ("regions", '{"window": 4}'),
+    ("regions", json.dumps(SPEC.to_dict())), ("regions", '{"type": "Near"}'), ("band", TEXT_OF_REGIONS), ("band", ""),
+    ("band", '{"DistanceBand"'), ("band", '{"type": "DistanceBand", "end": "far"}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text"), WRONG_TEXTS)
+def test_a_text_of_something_else_is_refused(name, text):
+    q = torch.tensor(tensors(dtype=np.float32)[0])
+    for function, call in [
+        ("attention", lambda: bt.attention(q, q, q, mask="causal", **{name: text})),
+        ("Attention", lambda: bt.Attention(mask="causal", **{name: text})),
+        ("plan", lambda: bt.plan(*[q.to("meta")] * 3, mask="causal", **{name: text})),
+    ]:
+        with pytest.raises(
+            ValueError, match=rf"^\[{function}\] {name}: must be JSON of a .* to_dict\(\) as a text, got "
+        ):
+            call()
+    layer = bt.Attention(mask="causal", band=TEXTS_OF_BANDS[1])
+    assert torch.equal(layer(q, q, q), bt.attention(q, q, q, mask="causal", band=BANDS[1][0]))
+
+
 def test_a_compiled_module_has_the_same_numbers():
     torch.manual_seed(1)
     rope = bt.Rope(bearing.Rope(head_dim=DIM, pairing="half"))

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any, Union
 
 from .. import _core
+from .compiling import constant
 
 Regions = Union["_core.DualChunk", "_core.SelfExtend", "_core.ReRope", Sequence["_core.Region"], None]
 
@@ -23,21 +24,13 @@ def text_of_regions(
                 f"[{function}] band: must be None beside regions, as each region has its own, got {band!r}"
             )
         if isinstance(band, str):
-            if not is_band(band):
-                raise ValueError(
-                    f"[{function}] band: must be JSON of a DistanceBand's to_dict() as a text, got {band!r}"
-                )
-            return band
+            return _checked(function, "band", band)
         _core._band_text(function, band)  # raises TypeError for another object
         return json.dumps(band.to_dict())
-    if regions is None:
+    if not regions and (regions is None or isinstance(regions, str)):
         return ""
     if isinstance(regions, str):
-        if regions and not regions.lstrip().startswith(("{", "[")):
-            raise ValueError(
-                f"[{function}] regions: must be JSON of a spec's or regions' to_dict() as a text, got {regions!r}"
-            )
-        return regions
+        return _checked(function, "regions", regions)
     _core._region_text(function, regions)  # raises TypeError for another object
     if isinstance(regions, (list, tuple)):
         return json.dumps([one.to_dict() for one in regions])
@@ -52,10 +45,17 @@ def regions_of(text: str) -> dict[str, Any]:
     members = json.loads(text)
     if isinstance(members, list):
         return {"regions": [_core.Region.from_dict(one) for one in members]}
-    name = "band" if is_band(text) else "regions"
+    name = "band" if members["type"] == "DistanceBand" else "regions"
     return {name: getattr(_core, members["type"]).from_dict(members)}
 
 
-def is_band(text: str) -> bool:
-    """Whether the text is of a band."""
-    return text.startswith("{") and '"DistanceBand"' in text  # which compilers can read
+@constant
+def _checked(function: str, name: str, text: str) -> str:
+    """The text, if it is of what the argument of this name takes. Raises ValueError."""
+    try:
+        given = regions_of(text)[name]
+        (_core._band_text if name == "band" else _core._region_text)(function, given)
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        wanted = "a DistanceBand's" if name == "band" else "a spec's or regions'"
+        raise ValueError(f"[{function}] {name}: must be JSON of {wanted} to_dict() as a text, got {text!r}") from error
+    return text

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
 from ..layers import mixed, scores
-from ..regions import is_band, text_of_regions
+from ..regions import regions_of, text_of_regions
 from . import device
 from .device import takes
 from .mixed import width_of
@@ -103,7 +103,7 @@ def refusal(
     if why:
         return why
     if regions:
-        what = "bands of distances" if is_band(regions) else "regions of one softmax"
+        what = "bands of distances" if "band" in regions_of(regions) else "regions of one softmax"
         return f"{what} are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
