@@ -71,9 +71,11 @@ struct Layer {
 
   /// False where tokens are mixed without attention, by the type: linear_attention, mamba, recurrent, conv, …
   BEARING_EXPORT bool attends() const;
-  /// What attention takes as its window: without limits if the layer has none, or sees chunks.
+  /// What attention takes as its window: without limits if the layer has none, or sees chunks. Without limits too where
+  /// windows are of the image (window_attention): each of these is a packed sequence.
   BEARING_EXPORT Window attention_window() const;
-  /// What attention takes as its band: the query's chunk and chunks_before; of other layers a band without limits.
+  /// What attention takes as its band: the query's chunk and chunks_before; of other layers a band without limits,
+  /// also where windows are of the image (window_attention).
   BEARING_EXPORT Band attention_band() const;
 };
 

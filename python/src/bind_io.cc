@@ -92,9 +92,11 @@ void bind_layers(nb::module_& m) {
        {"chunks_before", "int", [](const Layer& l) { return number(l.chunks_before); },
         "How many chunks before its own the query sees too, in a layer of chunks; -1 for all: SeamlessM4T 2."},
        {"attention_window", "tuple[int, int] | None", [](const Layer& l) { return limits_of(l.attention_window()); },
-        "What attention() takes as window: (before, after), or None if it has no window or sees chunks."},
+        "What attention() takes as window: (before, after), or None if it has no window or sees chunks. None too for "
+        "windows of the image (window_attention): each is a packed sequence."},
        {"attention_band", "DistanceBand | None", [](const Layer& l) { return limits_of(l.attention_band()); },
-        "What attention() takes as band: the query's chunk and chunks_before, or None if it does not see chunks."},
+        "What attention() takes as band: the query's chunk and chunks_before, or None if it does not see chunks. "
+        "None too for windows of the image (window_attention): each is a packed sequence."},
        {"part", "str", [](const Layer& l) { return text(l.part); },
         "'encoder' or 'decoder' in a model that has both, else ''."},
        {"temperature", "Any",
