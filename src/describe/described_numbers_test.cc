@@ -137,6 +137,12 @@ class Changed {
     numbers_.assign(numbers, numbers + count);
   }
   bool empty() const { return numbers_.empty(); }
+  /// Whether an error is about the parameter, "c: must be …", or about one of its numbers, "c[2]: must be …".
+  bool names(const std::string& error) const {
+    const std::string name(info_.name);
+    const auto has = [&](const std::string& part) { return error.find(part) != error.npos; };
+    return has('.' + name + ':') || has(' ' + name + ':') || has(' ' + name + '[');
+  }
   std::size_t place() const { return numbers_.size() / 2; }
 
   /// The head whose the number is, −1 if it is not one's alone.
@@ -158,7 +164,7 @@ class Changed {
     try {
       return call_.of(memory);
     } catch (const RangeError& error) {
-      EXPECT_NE(std::string(error.what()).find(info_.name), std::string::npos) << error.what();
+      EXPECT_TRUE(names(error.what())) << error.what();
       return {};
     }
   }
@@ -185,6 +191,7 @@ void expect_no_silent_nan(const DescribedEncoding& encoding, Counts& counts) {
     const Changed<A> changed(call, encoding, p);
     if (changed.empty()) continue;
     SCOPED_TRACE(info.name);
+    ASSERT_FALSE(right.parts.empty()) << "nothing is computed with it here: values that turn are not";
     for (const A number : {A{0}, A(1e30), A(-1e30), largest, -largest}) {
       const auto given = changed.with(number);
       EXPECT_TRUE(!given || given->nans() == 0) << number;
