@@ -68,11 +68,12 @@ void check_param(std::string_view function, std::string_view name, const Param<A
                                 missing ? "nothing" : text::concat("shape ", param.value.shape)));
 }
 
-/// Throws RangeError unless all numbers of a parameter are finite and at most `most` in size. For parameters of few
-/// numbers, of which whole rows or columns of results are made: one that is infinite would be a NaN there.
+/// Throws RangeError unless all numbers of a parameter are finite and at most `most` in size; `where` says for what, if
+/// that limit depends on the call. For parameters of few numbers, of which whole rows or columns of results are made:
+/// one that is infinite would be a NaN there.
 template <class A, int Rank>
 void check_finite(std::string_view function, std::string_view name, const View<const A, Rank>& numbers,
-                  double most = std::numeric_limits<double>::max()) {
+                  double most = std::numeric_limits<double>::max(), std::string_view where = {}) {
   std::array<Index, Rank> at{};
   for (Index left = numbers.size(); left > 0; --left) {
     const A* one = numbers.data;
@@ -81,8 +82,8 @@ void check_finite(std::string_view function, std::string_view name, const View<c
     if (!(std::fabs(number) <= most)) {
       const bool bounded = std::isfinite(number);
       throw RangeError(text::concat("[", function, "] ", name, ": must be finite",
-                                    bounded ? text::concat(" and at most ", most, " in size") : "", ", got ", number,
-                                    " at ", at));
+                                    bounded ? text::concat(" and at most ", most, " in size", where) : "", ", got ",
+                                    number, " at ", at));
     }
     for (std::size_t axis = Rank; axis-- > 0 && ++at[axis] == numbers.shape[axis];) at[axis] = 0;
   }

@@ -63,8 +63,9 @@ LieRopeRows<A>::LieRopeRows(const LieRope& lie, Param<A, 4> generators, Index gr
 template <class A>
 void LieRopeRows<A>::check(const char* function, const Problem& problem) const {
   check_rows(function, "LieRope", problem, lie_.head_dim, lie_.axes, generators_.value.shape[0], group_);
-  const double most = most_turn / static_cast<double>(lie_.axes) / std::max(1.0, farthest(problem, lie_.axes));
-  check_finite(function, "LieRope.generators", generators_.value, most);
+  const double far = std::max(1.0, farthest(problem, lie_.axes));
+  check_finite(function, "LieRope.generators", generators_.value, most_turn / static_cast<double>(lie_.axes) / far,
+               concat(" for positions up to ", far));
 }
 
 template <class A>

@@ -97,5 +97,19 @@ TEST(LieRope, WrongCallsSayWhatMustHold) {
       "[1, 2, 2, 16]");
 }
 
+// 2^36 over the axes and the position: how large a generator may be depends on the call, and the error says on what.
+TEST(LieRope, AGeneratorIsTooLargeForFarPositions) {
+  const std::vector<double> a(1, 0x1p26);
+  const LieRopeRows<double> rows({.head_dim = 2, .axes = 1}, {dense(a.data(), 1, 1, 1, 1)});
+  std::vector<double> y(2, 1);
+  const auto turn_at = [&](Index position) {
+    turn<double>(rows, Side::query, Positions(position), bhtd(y.data(), 1, 1, 1, 2), bhtd(y.data(), 1, 1, 1, 2));
+  };
+  EXPECT_NO_THROW(turn_at(1'024));
+  expect_error<RangeError>([&] { turn_at(2'048); },
+                           "[turn] LieRope.generators: must be finite and at most 33554432 in size for positions up to "
+                           "2048, got 67108864 at [0, 0, 0, 0]");
+}
+
 }  // namespace
 }  // namespace bearing
