@@ -66,6 +66,26 @@ TEST(ChooseModel, PatchesCountByTheSideOfTheImage) {
   EXPECT_EQ(first(known).find("rope_yarn:factor=2,trained_length=14,"), 0u) << first(known);
 }
 
+// 16,384 patches have a side twice that of 4,096; 65 x 65 are the first that have a longer one. Of 32 x 64 patches the
+// longer side becomes 64 sqrt(8) = 181, 2.83 times as long.
+TEST(ChooseModel, AStretchIsThatOfTheSide) {
+  const auto unknown = [](const Advice& advice, const std::string& factor) {
+    return std::any_of(advice.unknowns.begin(), advice.unknowns.end(), [&](const std::string& one) {
+      return one.find("takes a stretch of " + factor + ":") != one.npos;
+    });
+  };
+  const Model square = model_of(R"("model_type": "pixtral", "image_size": 1024, "patch_size": 16)");
+  const Advice twice = choose(holding(square, 16'384));
+  EXPECT_EQ(first(twice).find("rope_yarn:factor=2,trained_length=64,"), 0u) << first(twice);
+  EXPECT_TRUE(unknown(twice, "2"));
+  EXPECT_EQ(first(choose(holding(square, 4'097))), "@config.json") << "no side is longer";
+  EXPECT_EQ(first(choose(holding(square, 65 * 65))).find("rope_yarn:factor=1.015625,trained_length=64,"), 0u);
+  const Model oblong = model_of(R"("model_type": "pixtral", "image_size": [512, 1024], "patch_size": 16)");
+  const Advice wide = choose(holding(oblong, 16'384));
+  EXPECT_EQ(first(wide).find("rope_yarn:factor=2.828125,trained_length=64,"), 0u) << first(wide);
+  EXPECT_TRUE(unknown(wide, "2.828125"));
+}
+
 TEST(ChooseModel, CoordinatesThatSpanTheImageNeedNoScaling) {
   for (const char* type : {"dinov3_vit", "eomt_dinov3", "sapiens2"}) {
     const Model model =

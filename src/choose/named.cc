@@ -110,9 +110,8 @@ Description with_rope(const Description& named, const Rope& rope) {
 RopeScaling scaled_to(RopeScaling scaling, const Situation& s) {
   std::visit(
       [&](auto& of) {
-        const Index trained = along_axis(s, s.trained), wanted = along_axis(s, s.wanted);
-        if constexpr (requires { of.factor; }) of.factor = static_cast<double>(wanted) / static_cast<double>(trained);
-        if constexpr (requires { of.trained_length; }) of.trained_length = trained;
+        if constexpr (requires { of.factor; }) of.factor = wanted_stretch(s);
+        if constexpr (requires { of.trained_length; }) of.trained_length = along_axis(s, s.trained);
       },
       scaling);
   return scaling;

@@ -134,7 +134,14 @@ Index reach(const Situation& s) {
   return std::max(s.longest, from_there ? scaled : s.trained);
 }
 
-bool is_longer(const Situation& s) { return s.window == 0 && !spans_image(s) && s.wanted > reach(s); }
+bool is_longer(const Situation& s) {
+  return s.window == 0 && !spans_image(s) && along_axis(s, s.wanted) > along_axis(s, reach(s));
+}
+
+double wanted_stretch(const Situation& s) {
+  return static_cast<double>(along_axis(s, s.wanted)) /
+         static_cast<double>(std::max<Index>(along_axis(s, s.trained), 1));
+}
 
 Situation completed(Situation s) {
   if (s.longest == 0 || s.trained != 0) check_range("trained", s.trained, 2, longest_length);
@@ -167,16 +174,15 @@ Situation completed(Situation s) {
 
 std::string filled(std::string text, const Situation& s) {
   const double span = s.from ? s.from->lengths.span : 0;
-  const std::pair<const char*, std::string> words[] = {
-      {"{trained} tokens", along_axis_text(s, s.trained)},
-      {"{reach} tokens", along_axis_text(s, reach(s))},
-      {"{wanted} tokens", along_axis_text(s, s.wanted)},
-      {"{span}", concat(std::round(span * 1000) / 1000)},
-      {"{trained}", concat(s.trained)},
-      {"{reach}", concat(reach(s))},
-      {"{window}", concat(s.window)},
-      {"{wanted}", concat(s.wanted)},
-      {"{factor}", concat(static_cast<double>(s.wanted) / static_cast<double>(std::max<Index>(s.trained, 1)))}};
+  const std::pair<const char*, std::string> words[] = {{"{trained} tokens", along_axis_text(s, s.trained)},
+                                                       {"{reach} tokens", along_axis_text(s, reach(s))},
+                                                       {"{wanted} tokens", along_axis_text(s, s.wanted)},
+                                                       {"{span}", concat(std::round(span * 1000) / 1000)},
+                                                       {"{trained}", concat(s.trained)},
+                                                       {"{reach}", concat(reach(s))},
+                                                       {"{window}", concat(s.window)},
+                                                       {"{wanted}", concat(s.wanted)},
+                                                       {"{factor}", concat(wanted_stretch(s))}};
   for (const auto& [word, with] : words) {
     for (std::size_t at; (at = text.find(word)) != text.npos;) text.replace(at, std::string_view(word).size(), with);
   }

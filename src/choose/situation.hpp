@@ -35,9 +35,12 @@ Index along_axis(const Situation& situation, Index tokens);
 /// "14 patches of a side" where the side counts, else "196 tokens".
 std::string along_axis_text(const Situation& situation, Index tokens);
 
-/// Whether more is wanted than that. Within a window no two tokens are further apart than in training, and where
-/// coordinates span the image no patch lies further out.
+/// Whether more is wanted than the model reaches, along an axis. Within a window no two tokens are further apart than
+/// in training, and where coordinates span the image no patch lies further out.
 bool is_longer(const Situation& situation);
+
+/// How many times as long as in training what is wanted is, along an axis.
+double wanted_stretch(const Situation& situation);
 
 /// A rule's text with its {numbers} filled in.
 std::string filled(std::string text, const Situation& situation);
