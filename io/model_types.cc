@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bearing/encodings/rope.hpp>
 #include <bearing/say.hpp>
 #include <map>
 
@@ -18,6 +19,10 @@ std::string catalog_name(const Spec& spec) {
     const Description* named = inspect::find(spec.name == "none" ? "nope" : spec.name);
     return named == nullptr ? spec.name : named->name;
   } else {
+    // Any base and order of the pairs is that of a RoPE on two axes; the one in the catalog has the base of one paper.
+    if constexpr (std::is_same_v<Spec, Rope>) {
+      if (resolve(spec).axes == 2) return "rope_axial";
+    }
     const Description* named = description_of(Record::of(spec));
     return named == nullptr ? "" : named->name;
   }

@@ -15,6 +15,11 @@ TEST(ModelTypes, AreThoseThatTheReaderReadsSo) {
   EXPECT_TRUE(has("rope", "llama"));
   EXPECT_FALSE(has("rope", "gpt_oss"));
   EXPECT_TRUE(has("rope_yarn", "gpt_oss"));
+  for (const char* tower : {"pixtral", "qwen2_vl_vision", "dinov3_vit", "gemma4_vision"}) {
+    EXPECT_TRUE(has("rope_axial", tower)) << tower;
+    EXPECT_FALSE(has("rope", tower)) << tower;
+  }
+  EXPECT_TRUE(has("rope", "qwen2_vl_text")) << "three axes, which are one in text";
   EXPECT_TRUE(has("alibi", "bloom") || has("alibi_shifted", "bloom"));
   EXPECT_TRUE(has("t5", "t5"));
   EXPECT_TRUE(has("t5_causal", "t5"));

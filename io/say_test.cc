@@ -322,6 +322,10 @@ TEST(Say, AModelsNameIsNoEncodingAndItsEncodingIsTold) {
       << said("dinov3");
   EXPECT_NE(said("perceiver").find("models of that name: perceiver has 'fourier'"), std::string::npos)
       << said("perceiver");
+  EXPECT_NE(said("pixtral").find("models of that name: pixtral has 'rope_axial'"), std::string::npos)
+      << said("pixtral");
+  EXPECT_NE(said("qwen2_vl").find("qwen2_vl_vision has 'rope_axial'"), std::string::npos) << said("qwen2_vl");
+  EXPECT_NE(said("mt5").find("models of that name: mt5 has 't5' and 't5_causal'"), std::string::npos) << said("mt5");
   EXPECT_EQ(say_encoding("axial-rope").description().name, "rope_axial");
   EXPECT_EQ(say_encoding("detr").description().name, "sinusoidal_2d");
   EXPECT_EQ(say_encoding("nerf").description().name, "fourier");

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bearing/io.hpp>
 #include <bearing/say.hpp>
+#include <utility>
 
 #include "json_file.hpp"
 #include "say_model.hpp"
@@ -52,23 +53,35 @@ std::vector<std::string> words_of(std::string_view name) {
   return words;
 }
 
-/// "dinov3_vit has 'rope_axial'": types of models whose names have all of the words, at most three; the type itself
-/// alone.
+/// "dinov3_vit has 'rope_axial'": types of models whose names have all of the words, at most three, each with all of
+/// its encodings; the type itself alone.
 std::string models_called(const std::string& name) {
   const std::vector<std::string> wanted = words_of(name);
-  std::vector<std::string> found;
+  bool exact = false;
+  std::vector<std::pair<std::string, std::string>> found;  // a type and its encodings
   for (const Description& one : inspect::catalog()) {
     for (const std::string& type : model_types_of(one.name)) {
       const std::vector<std::string> words = words_of(type);
-      if (words == wanted) return type + " has '" + one.name + "'";
+      exact = exact || words == wanted;
       const bool has = std::all_of(wanted.begin(), wanted.end(), [&](const std::string& word) {
         return std::find(words.begin(), words.end(), word) != words.end();
       });
-      if (has && found.size() < 3) found.push_back(type + " has '" + one.name + "'");
+      if (!has) continue;
+      const auto same =
+          std::find_if(found.begin(), found.end(), [&](const auto& other) { return other.first == type; });
+      if (same == found.end()) {
+        found.emplace_back(type, "'" + one.name + "'");
+      } else {
+        same->second += " and '" + one.name + "'";
+      }
     }
   }
   std::string out;
-  for (const std::string& one : found) out += (out.empty() ? "" : ", ") + one;
+  std::size_t told = 0;
+  for (const auto& [type, encodings] : found) {
+    if ((exact && words_of(type) != wanted) || ++told > 3) continue;
+    out += (out.empty() ? "" : ", ") + type + " has " + encodings;
+  }
   return out;
 }
 
