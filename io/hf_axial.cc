@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numbers>
+#include <utility>
 
 #include "hf_reader.hpp"
 
@@ -26,6 +27,8 @@ constexpr const char* rows_first = "row and column of the patch, from 0";
 constexpr const char* columns_first = "column and row of the patch, from 0";
 constexpr const char* columns_from_1 = "column and row of the patch, from 1";
 constexpr const char* columns_class_0 = "column and row of the patch, from 1; other tokens are at 0, 0";
+constexpr const char* rows_of_any_image =
+    "row and column of the patch, from 0; images keep their own sizes, image_size is the largest side";
 constexpr const char* time_rows = "frame, row and column of the patch, from 0";
 constexpr const char* rows_class_learned =
     "row and column of the patch, from 0; the class token's angles are learned (class_pos_emb)";
@@ -78,7 +81,7 @@ constexpr Axial axial_rows[] = {
     {"eomt_dinov3", Layout::half, centres, 1024, 16, 24, 100},
     {"sapiens2", Layout::half, centres, 1024, 16, 24, 100},
     {"kimi_k25_vision", Layout::alternating, columns_first, 1152, 16, 27},
-    {"pixtral", Layout::strided, rows_first, 1024, 16, 24},
+    {"pixtral", Layout::strided, rows_of_any_image, 1024, 16, 24},
     {"minimax_m3_vl_vision", Layout::three, time_rows, 1280, 16, 32},
     {"inkling2_vision", Layout::neighbours, columns_class_0, 1024, 16, 23},
     {"llama4_vision_model", Layout::neighbours, columns_class_0, 768, 16, 34},
@@ -114,8 +117,9 @@ const Windowed* windowed(std::string_view model_type) {
   return row == std::end(windowed_rows) ? nullptr : row;
 }
 
-/// Towers that are trained on images of one size: the sides of an image and of a patch where the file says none. Where
-/// images keep their own sizes, image_size belongs to a learned table, and says nothing of the rotation.
+/// Towers whose image_size is that of the images of training, or of the largest of them (Pixtral): the sides of an
+/// image and of a patch where the file says none. In others, whose images keep their own sizes, image_size belongs to a
+/// learned table, and says nothing of the rotation.
 struct ImageSize {
   std::string_view model_type;
   Index image, patch;
@@ -125,10 +129,20 @@ constexpr ImageSize image_sizes[] = {
     {"sapiens2", 224, 16},          {"pixtral", 1024, 16},   {"llama4_vision_model", 448, 14},
 };
 
-GridSize trained_grid(const Object& file, const Axial& row) {
-  for (const auto& [model_type, image, patch] : image_sizes) {
-    if (row.model_type == model_type) return patch_grid(file, image, patch);
+/// Nothing that turns needs the grid: a file whose sizes give none is read all the same.
+GridSize trained_grid(const Config& config) {
+  const auto* sizes = std::find_if(std::begin(image_sizes), std::end(image_sizes),
+                                   [&](const ImageSize& one) { return one.model_type == config.model_type; });
+  if (sizes == std::end(image_sizes)) return {};
+  const Object& file = config.file;
+  for (const auto& [key, usual] : {std::pair{"image_size", sizes->image}, {"patch_size", sizes->patch}}) {
+    if (!file.has(key)) config.warn_of_default(key, std::to_string(usual));
   }
+  const GridSize grid = divided_image(file, sizes->image, sizes->patch);
+  if (is_patch_grid(grid)) return grid;
+  file.warn(file.has("image_size") ? "image_size" : "patch_size",
+            "how many patches the images of training had is not told: image_size over patch_size is " +
+                std::to_string(grid.height) + " x " + std::to_string(grid.width));
   return {};
 }
 
@@ -268,7 +282,7 @@ bool read_axial(const Config& config, Model& model) {
   Layer layer{.encoding = rope_of(*row, head_dim, base.value)};
   layer.positions = row->positions;
   layer.base_from = base.from;
-  layer.grid = trained_grid(file, *row);
+  layer.grid = trained_grid(config);
   if (row->positions == centres) layer.span = 2 * std::numbers::pi;
   for (const std::string& type : types_of(config, *row, layers)) {
     Layer one = type == "conv" ? Layer{.encoding = NoPosition{}} : layer;

@@ -143,11 +143,20 @@ void read_vision(const Object& file, std::string_view model_type, Model& model) 
 
 }  // namespace
 
-GridSize patch_grid(const Object& file, Index usual_image, Index usual_patch, std::string_view image_key) {
+GridSize divided_image(const Object& file, Index usual_image, Index usual_patch, std::string_view image_key) {
   const GridSize image = image_or_patch(file, image_key, usual_image);
   const GridSize patch = image_or_patch(file, "patch_size", usual_patch);
-  const GridSize grid{image.height / patch.height, image.width / patch.width};
-  if (grid.height < 1 || grid.width < 1 || grid.height > 65'536 || grid.width > 65'536) {
+  return {image.height / patch.height, image.width / patch.width};
+}
+
+bool is_patch_grid(const GridSize& grid) {
+  const auto [least, most] = std::minmax(grid.height, grid.width);
+  return least >= 1 && most <= 65'536;
+}
+
+GridSize patch_grid(const Object& file, Index usual_image, Index usual_patch, std::string_view image_key) {
+  const GridSize grid = divided_image(file, usual_image, usual_patch, image_key);
+  if (!is_patch_grid(grid)) {
     file.notes().fail(file.pointer("patch_size"), "must divide " + std::string(image_key) +
                                                       " into 1 to 65536 patches each way, got " +
                                                       std::to_string(grid.height) + " x " + std::to_string(grid.width));

@@ -215,7 +215,14 @@ void add_rotary_types(std::vector<std::string_view>& to);
 /// A size of a model that is not rotary: given, or the default of its class, with a warning.
 Index plain_size(const json::Object& file, const Keys& keys, Index usual, Index most = most_heads * most_head_dim);
 
-/// Patches of an image, from image_size (or another key) and patch_size, numbers or pairs of them.
+/// image_size (or another key) over patch_size, numbers or pairs of them, each way rounded down.
+GridSize divided_image(const json::Object& file, Index usual_image, Index usual_patch,
+                       std::string_view image_key = "image_size");
+
+/// Whether that is a grid: 1 to 65,536 patches each way.
+bool is_patch_grid(const GridSize& grid);
+
+/// Patches of an image, as divided_image() says. Throws ConfigError unless they are a grid.
 GridSize patch_grid(const json::Object& file, Index usual_image, Index usual_patch,
                     std::string_view image_key = "image_size");
 

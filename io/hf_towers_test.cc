@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -156,6 +157,34 @@ TEST(HfTowers, SayTheImagesThatTheyAreTrainedOn) {
   EXPECT_EQ(layer(R"("model_type": "qwen2_vl_vision", "image_size": 336)").grid, GridSize{}) << "images of any size";
   EXPECT_NEAR(layer(R"("model_type": "eomt_dinov3")").span, 6.283185307179586, 1e-15);
   EXPECT_EQ(layer(R"("model_type": "pixtral")").span, 0);
+  EXPECT_NE(layer(R"("model_type": "pixtral")").positions.find("image_size is the largest side"), std::string::npos);
+}
+
+TEST(HfTowers, SizesOfImagesThatTheFileLacksAreSaidToBeDefaults) {
+  const auto of_image = [](const std::string& members) {
+    std::string all;
+    for (const ConfigWarning& one : parse_hf_config("{" + members + "}").warnings) {
+      if (one.pointer == "/image_size" || one.pointer == "/patch_size") all += one.pointer + ": " + one.text + '\n';
+    }
+    return all;
+  };
+  EXPECT_EQ(of_image(R"("model_type": "pixtral")"),
+            "/image_size: not in the file; 1024 is the default of pixtral\n"
+            "/patch_size: not in the file; 16 is the default of pixtral\n");
+  EXPECT_EQ(of_image(R"("model_type": "dinov3_vit", "patch_size": 8)"),
+            "/image_size: not in the file; 224 is the default of dinov3_vit\n");
+  EXPECT_EQ(of_image(R"("model_type": "dinov3_vit", "image_size": 224, "patch_size": 8)"), "");
+  EXPECT_EQ(of_image(R"("model_type": "qwen2_vl_vision")"), "") << "images of any size";
+}
+
+TEST(HfTowers, AreReadThoughTheirImagesHaveNoWholePatch) {
+  const Model model = parse_hf_config(R"({"model_type": "pixtral", "image_size": 8, "patch_size": 16})");
+  EXPECT_EQ(model.layers.size(), 24u);
+  EXPECT_EQ(model.layers[0].grid, GridSize{});
+  EXPECT_TRUE(std::any_of(model.warnings.begin(), model.warnings.end(), [](const ConfigWarning& one) {
+    return one.pointer == "/image_size" &&
+           one.text == "how many patches the images of training had is not told: image_size over patch_size is 0 x 0";
+  }));
 }
 
 TEST(HfTowers, ThreeAxesLeaveTheRestOfTheHead) {

@@ -62,8 +62,9 @@ struct Layer {
   /// Others beside the first: LayoutLMv3 adds three tables, Gemma 4's vision tower turns two parts of a head.
   std::vector<LayerEncoding> also = {};
   std::string positions = {};  ///< what a token's position is, if not its index: "row and column of the patch"
-  GridSize grid =
-      {};           ///< patches of the images it was trained on, by image_size and patch_size; 0: the file does not say
+  /// Patches of the images that it was trained on (Pixtral: of the largest): image_size over patch_size, the file's or,
+  /// with a warning, the class' defaults. 0: of any size, or these give no grid.
+  GridSize grid = {};
   double span = 0;  ///< positions run from −span to span across the image, whatever its size; 0: they count patches
   std::optional<Rope> values = {};  ///< what turns values, and back what they add up to (RotaryValues): DeepSeek-V4
   /// Where the base of its rotation comes from: the file's key, "rope_theta", or "default of llama"; "" if not told.

@@ -108,9 +108,9 @@ void bind_layers(nb::module_& m) {
         "What a token's position is, if it is not its index: 'row and column of the patch, from 0'."},
        {"grid", "tuple[int, int]",
         [](const Layer& l) -> nb::object { return nb::make_tuple(l.grid.height, l.grid.width); },
-        "The patches of the images it was trained on, rows and columns, by image_size and patch_size; (0, 0) if the "
-        "file "
-        "does not say."},
+        "The patches of the images that it was trained on (Pixtral: of the largest), rows and columns: image_size over "
+        "patch_size, the file's or, with a warning, the class' defaults; (0, 0) if images have any size, or these give "
+        "no grid."},
        {"span", "float", [](const Layer& l) -> nb::object { return nb::float_(l.span); },
         "Positions run from -span to span across the image, whatever its size: DINOv3; 0 if they count patches."},
        {"values", "Any", [](const Layer& l) -> nb::object { return l.values ? object_of_spec(*l.values) : nb::none(); },
