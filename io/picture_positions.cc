@@ -216,7 +216,10 @@ PicturePositions hunyuan_dit(const PictureRequest& request) {
 }
 
 /// Rows and columns count from the middle: of 5, from -3 to 1.
-Place from_middle(Index extent) { return from(static_cast<double>(extent / 2 - extent)); }
+Place from_middle(Index extent) {
+  const Index first = extent / 2 - extent;
+  return from(static_cast<double>(first));
+}
 
 PicturePositions qwen_image_21(const PictureRequest& request) {
   Tokens tokens(3);

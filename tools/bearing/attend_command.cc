@@ -77,6 +77,7 @@ Window window_of(const std::string& text) {
 /// A spec of one of these types as JSON. Throws UsageError, by the option's name.
 Record read_spec(const char* option, const std::string& text, const std::vector<Record>& among) {
   std::vector<const RecordType*> types;
+  types.reserve(among.size());
   for (const Record& one : among) types.push_back(&one.type());
   try {
     return parse_record(text, option, types);

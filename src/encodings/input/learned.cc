@@ -122,8 +122,8 @@ Taps neighbours(Interpolation how, double at, Index from) {
 /// The rows whose centres a widened filter around `centre` reaches; their weights sum to 1.
 Taps averaged(Interpolation how, double centre, double ratio, Index from) {
   const double wide = std::max(ratio, 1.0), reach = (how == Interpolation::linear ? 1 : 2) * wide;
-  const Index first = std::max<Index>(static_cast<Index>(centre - reach + 0.5), 0);
-  const Index end = std::min<Index>(static_cast<Index>(centre + reach + 0.5), from);
+  const Index first = std::max<Index>(static_cast<Index>(std::floor(centre - reach + 0.5)), 0);
+  const Index end = std::min<Index>(static_cast<Index>(std::floor(centre + reach + 0.5)), from);
   Taps taps;
   double sum = 0;
   for (Index row = first; row < end; ++row) {
