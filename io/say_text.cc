@@ -80,7 +80,7 @@ std::string models_called(const std::string& name) {
   std::size_t told = 0;
   for (const auto& [type, encodings] : found) {
     if ((exact && words_of(type) != wanted) || ++told > 3) continue;
-    out += (out.empty() ? "" : ", ") + type + " has " + encodings;
+    out.append(out.empty() ? "" : ", ").append(type).append(" has ").append(encodings);
   }
   return out;
 }
