@@ -204,7 +204,7 @@ def test_an_exported_program_runs_elsewhere_once_its_encodings_are_known():
 @pytest.mark.parametrize("what", ["table", "spec", "encoding"])
 def test_specs_tables_and_encodings_are_arguments_of_compiled_functions(what, rng):
     spec = bearing.Rope(head_dim=DIM, pairing="half")
-    table = bearing.RopeTable(spec, 16, dtype="float64")
+    table = bearing.RopeTable(spec, 18, dtype="float64")  # no other test's: of equal ones the first is kept
     x = jnp.asarray(rng.standard_normal((BATCH, HEADS, K_LEN, DIM)))
     given = {"table": table, "spec": spec, "encoding": bearing.RotaryRows(table)}[what]
 
