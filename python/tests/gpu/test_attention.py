@@ -55,6 +55,16 @@ def test_positions_of_tokens(device):
     agree(device, module, mask="none", q_positions=q_at, k_positions=k_at[:1])
 
 
+def test_what_has_no_limit_is_seen_from_anywhere(device):
+    """Positions may be 2^32 apart."""
+    least, most = -(2**31), 2**31 - K_LEN
+    behind = {"mask": "causal", "q_positions": most, "k_positions": least}
+    ahead = {"mask": "none", "window": (3, -1), "q_positions": least, "k_positions": most}
+    for q_len in (1, Q_LEN):
+        for options in (behind, behind | {"q_positions": torch.arange(most, most + q_len)}, ahead):
+            agree(device, inputs=rows(device, q_len=q_len), **options)
+
+
 def test_positions_on_several_axes(device):
     """A causal mask goes by all of them, in any order of tokens; a window and distances by the first one."""
     q_at, k_at = (torch.randint(0, 3, (3, 2, count)) for count in (Q_LEN, K_LEN))

@@ -53,7 +53,8 @@ class Rules(NamedTuple):
         return self.by_position and self.offset is None and self.limits != (-FAR, FAR)
 
 
-FAR = 2**30
+FAR = 2**40  # further than any distance: positions are at most 2^31
+NEVER = 2**30  # more than any key's index
 # Kept for calls of so many queries: fewer are a step of decoding, whose keys are more with each call; more take longer than
 # what is saved, and up to 512 KiB is kept of each call.
 KEPT = range(17, 2**16 + 1)
@@ -138,7 +139,7 @@ def key_blocks(first: Tensor, end: Tensor, rows: int, cols: int) -> Tensor:
     blocks = -(-first.shape[1] // rows)
     spare = blocks * rows - first.shape[1]
     nothing = first >= end
-    least = _by_block(torch.where(nothing, FAR, first), spare, blocks, FAR).amin(2)
+    least = _by_block(torch.where(nothing, NEVER, first), spare, blocks, NEVER).amin(2)
     most = _by_block(torch.where(nothing, 0, end), spare, blocks, 0).amax(2)
     full_first = _up(_by_block(first, spare, blocks, 0).amax(2), cols)
     full_end = _down(_by_block(end, spare, blocks, 0).amin(2), cols)
