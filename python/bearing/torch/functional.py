@@ -145,7 +145,7 @@ def attention(
     watching = [q, k, v, *parameters, *([] if sinks is None else [sinks])]
     watched = needs_op(watching)
     if watched and device.takes(q) and not torch.compiler.is_compiling():  # the op itself does not see what is learned
-        ops.check_kernels(q, k, v, parameters, forms, (q_positions, k_positions), block_table, text, mask, window)
+        ops.check_kernels(q, k, v, parameters, forms, (q_positions, k_positions), block_table, text)
     if block_table is not None and torch.is_grad_enabled() and any(t.requires_grad for t in watching):
         raise _core.ShapeError(ops.PAGED)
     call = (

@@ -148,15 +148,13 @@ def check_kernels(
     at: Sequence[Tensor | None],
     block_table: Tensor | None,
     regions: str,
-    mask: str,
-    window: Sequence[int],
 ) -> bool:
     """Whether the kernels for GPUs take a call of attention. On a GPU nothing else does: TypeError if they do not. On the
     CPU, where Triton's interpreter runs them, the library takes what they do not."""
     if not device.takes(q):
         return False
     positions = [one for one in at if one is not None]
-    why = refusal(q, k, v, parameters, encodings, positions, block_table, regions, mask, window)
+    why = refusal(q, k, v, parameters, encodings, positions, block_table, regions)
     if why and not q.is_cpu:
         raise TypeError(
             f"[attention] must be a call that the kernels for GPUs take: {why}. bearing.torch.plan() says which other path "
@@ -198,7 +196,7 @@ def attention_now(
     return_lse: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """out and the logarithms of the rows' sums, which a call that nobody watches may leave out."""
-    if check_kernels(q, k, v, parameters, encodings, (q_positions, k_positions), block_table, regions, mask, window):
+    if check_kernels(q, k, v, parameters, encodings, (q_positions, k_positions), block_table, regions):
         there = _in_triton("forward")
         options = there.Options(
             sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, mask, window, q_first,
@@ -277,7 +275,7 @@ def attention_backward(
 ) -> list[Tensor]:
     """The gradients of q, k, v, of the sinks if there are any, and of the parameters. On a GPU those of the parameters may
     be 0 unless they are learned, as they take a kernel of their own."""
-    if check_kernels(q, k, v, _plain(parameters), encodings, (q_positions, k_positions), None, regions, mask, window):
+    if check_kernels(q, k, v, _plain(parameters), encodings, (q_positions, k_positions), None, regions):
         there = _in_triton("backward")
         options = there.Options(
             sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, None, mask, window, q_first,

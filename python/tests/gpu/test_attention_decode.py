@@ -268,6 +268,8 @@ def test_runs_in_one_launch(name, lengths, device):
 def test_positions_of_each_sequence(device):
     options = {"q_positions": torch.tensor([[40], [7]]), "k_positions": torch.arange(LENGTH)[None].repeat(2, 1)}
     agrees(device, *inputs(device), bias(), mask="causal", **options)
+    on_axes = {name: torch.stack([at, at % 3, at % 2]) for name, at in options.items()}
+    agrees(device, *inputs(device), bias(), mask="causal", window=(9, -1), **on_axes)
 
 
 TABLE = torch.tensor([[3, 1, 8, 0, 2, 5, 99], [4, 6, 7, -1, 99, 99, 99]])  # what comes after a sequence names no block

@@ -1,15 +1,44 @@
-"""Positions on several axes as numbers in their order, for masks by position."""
+"""What queries see by positions that are tensors, as ranges of ranks: numbers of keys in the order of their positions."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from .visible import Rules
 
-def in_order(q_at: Tensor, k_at: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers that compare as positions [axes, batch, time] do: the first axis decides, and where it is the same the next one.
-    int64 [batch, time] each. The device is not waited for."""
-    both = torch.cat([q_at, k_at], dim=2)
+
+class Ranges(NamedTuple):
+    """The rank of each key [batch or 1, k_len], and of the keys that each query sees the least rank and the one after the most
+    [batch or 1, q_len]: int32."""
+
+    ranks: Tensor
+    first: Tensor
+    end: Tensor
+
+
+def ranges(rules: Rules, q_at: Tensor, k_at: Tensor) -> Ranges:
+    """Of positions [axes, batch or 1, time]. A causal mask goes by all axes, all else by the first one. The device is not waited
+    for."""
+    q, k = q_at[0], k_at[0]
+    least, most = rules.limits
+    first, end = q + least, q + most + 1
+    q_ranks, ranks = _in_order(q_at, k_at)
+    # The first axis rises with the rank, so that what is seen by it alone is a range of ranks, too.
+    at, in_order = k.expand(ranks.shape).sort(dim=1).values, ranks.sort(dim=1).values
+    in_order = torch.nn.functional.pad(in_order, (0, 1), value=q_at.shape[2] + k_at.shape[2])
+    first, end = (
+        in_order.gather(1, torch.searchsorted(at, edge.expand(q_ranks.shape).contiguous())) for edge in (first, end)
+    )
+    return Ranges(*(x.to(torch.int32) for x in (ranks, first, torch.minimum(end, q_ranks + 1))))
+
+
+def _in_order(q_at: Tensor, k_at: Tensor) -> tuple[Tensor, Tensor]:
+    """Numbers that compare as positions do: the first axis decides, and where it is the same the next one. [batch, time] each."""
+    axes, batch = max(len(q_at), len(k_at)), max(q_at.shape[1], k_at.shape[1])
+    both = torch.cat([at.expand(axes, batch, -1) for at in (q_at, k_at)], dim=2)
     order = torch.arange(both.shape[2], device=both.device).expand(both.shape[1:])
     for axis in reversed(both):  # a stable sort keeps the order of the axes after it
         order = order.gather(1, torch.sort(axis.gather(1, order), stable=True, dim=1).indices)

@@ -72,7 +72,7 @@ def plan(
     parameters = tensors_of(given, torch.float32)
     text = text_of_regions(regions, "plan", band=band)
     positions = _tensors(q_positions, k_positions)
-    why = refusal(q, k, v, parameters, forms_of(given), positions, block_table, text, mask, window)
+    why = refusal(q, k, v, parameters, forms_of(given), positions, block_table, text)
     if not why:
         return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
     if q.is_cpu:
@@ -95,8 +95,6 @@ def refusal(
     positions: Sequence[Tensor],
     block_table: Tensor | None,
     regions: str = "",
-    mask: str = "none",
-    window: Sequence[int] | None = None,
 ) -> str:
     """Why the kernels do not take a call; nothing if they do."""
     why = device.MISSING or _of_rows(q, k, v)
@@ -107,9 +105,6 @@ def refusal(
         return f"{what} are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
-    by_all_axes = mask == "causal" and any(at.dim() == 3 and at.shape[0] > 1 for at in positions)
-    if by_all_axes and tuple(window or (-1, -1)) != (-1, -1):
-        return "a window goes by the first axis of positions, and a causal mask by all of them"
     learned = False
     first = numbers = 0
     for form in _forms(encodings):
@@ -128,8 +123,6 @@ def refusal(
                 return f"{kind} needs positions that rise by one: None or the first position"
         elif kind != "RotaryRows" and (traits["form"] != "distance" or not traits["scores"]):
             return f"{kind} {_unserved(traits)}"
-        if by_all_axes and kind != "RotaryRows":
-            return f"{kind} goes by the first axis of positions, and a causal mask by all of them"
         learned |= traits["scores"] and torch.is_grad_enabled() and any(t.requires_grad for t in parameters[first:last])
         first = last
     if numbers > WIDEST:

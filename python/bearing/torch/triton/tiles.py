@@ -36,6 +36,9 @@ class Call(NamedTuple):
     pairs: Any  # [batch, heads, q_len, k_len], or None
     q_at: Any  # positions [batch or 1, time], or None where they rise by one
     k_at: Any
+    ranks: Any  # of keys, [batch or 1, k_len], or None (order.py); and which of these queries see, [batch or 1, q_len]
+    first_rank: Any
+    end_rank: Any
     pages: Any  # [batch, blocks of a sequence], or None: which blocks of k and v a sequence has
 
     q_strides: tuple[int, int, int]
@@ -57,6 +60,7 @@ class Call(NamedTuple):
     key_strides: tuple[int, int]
     pair_strides: tuple[int, int, int, int]
     at_strides: tuple[int, int]
+    rank_strides: tuple[int, int]  # of keys, and of queries
     least: int  # the distances that a mask by positions shows
     most: int
     scale: float
@@ -101,6 +105,7 @@ class Kind:
     pairs: bool
     placed: bool
     checked: bool
+    ordered: bool
     sinks: bool
     page: int  # keys in a block of a paged cache; 0: it is none
     precision: str
@@ -128,7 +133,7 @@ class Kind:
     @property
     def holes(self) -> bool:
         """Whether keys inside a run may be hidden, so that no tile is seen whole."""
-        return self.keys or self.pairs or self.checked
+        return self.keys or self.pairs or self.checked or self.ordered
 
     @property
     def one_loop(self) -> bool:
@@ -308,6 +313,15 @@ def _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND: tl.constexpr
 
 
 @triton.jit
+def _in_range(call, b, i, j):
+    """Which keys have ranks that queries see."""
+    rank = tl.load(call.ranks + b.to(tl.int64) * call.rank_strides[0] + j, mask=j < call.k_len, other=0)
+    at = b.to(tl.int64) * call.rank_strides[1] + i
+    first = tl.load(call.first_rank + at, mask=i < call.q_len, other=0)
+    return (rank >= first) & (rank < tl.load(call.end_rank + at, mask=i < call.q_len, other=0))
+
+
+@triton.jit
 def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIND: tl.constexpr, WHOLE: tl.constexpr):
     """log2 e times the scores of a tile, and how fast they change with what the soft cap bounds.
 
@@ -334,6 +348,8 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
             seen = seen & (tl.load(pairs, mask=seen, other=0) != 0)
         if KIND.checked:
             seen = seen & (k_at - q_at >= call.least) & (k_at - q_at <= call.most)
+        if KIND.ordered:
+            seen = seen & _in_range(call, b, i, j)
     if KIND.line_step > 0:
         line = call.lines + (h * call.line_stride + (j0 - i0 - call.line_least) // KIND.line_step * 2)
         slope_of_line = tl.load(line + 1)

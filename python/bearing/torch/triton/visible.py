@@ -29,6 +29,7 @@ class Rules(NamedTuple):
     q_starts: Tensor | None
     k_starts: Tensor | None
     device: torch.device
+    by_axes: bool = False  # whether positions are tensors, of several axes, all of which a mask goes by
 
     @property
     def counted(self) -> bool:
@@ -48,9 +49,14 @@ class Rules(NamedTuple):
         return (-before if before >= 0 else -FAR), (after if after >= 0 else FAR)
 
     @property
+    def checks_order(self) -> bool:
+        """Whether the kernel must compare keys' ranks pair by pair (order.py), as no difference of positions says what is seen."""
+        return self.by_axes
+
+    @property
     def checks_positions(self) -> bool:
         """Whether the kernel must compare positions pair by pair."""
-        return self.by_position and self.offset is None and self.limits != (-FAR, FAR)
+        return self.by_position and self.offset is None and self.limits != (-FAR, FAR) and not self.checks_order
 
 
 FAR = 2**40  # further than any distance: positions are at most 2^31

@@ -21,7 +21,7 @@ from .distances import Distances, distances_of, numbers, parted
 from .launches import DECODED
 from .mixed import Operands
 from .options import Options, check
-from .order import in_order
+from .order import Ranges, ranges
 from .runs_kernel import places
 from .tables import Product, Tables, products, tables
 from .tiles import Call, Kind
@@ -54,12 +54,17 @@ class Work:
             options.mask, (options.window[0], options.window[1]), self.q_len, self.k_len,
             None if q_at is not None else options.q_first - options.k_first,
             options.k_lengths, options.q_starts, options.k_starts, q.device,
+            by_axes=options.mask == "causal" and q_at is not None and len(q_at) + len(k_at) > 2,
         )  # fmt: skip
+        order = ranges(self.rules, q_at, k_at) if self.rules.checks_order else None
+        some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
+        q_at, k_at = (
+            at[0] if at is not None and (some or self.rules.checks_positions) else None for at in (q_at, k_at)
+        )
         self.decodes = forward and self.q_len <= DECODED
         self._finds_runs = self.decodes and options.q_starts is None
         self.visible = None if self._finds_runs else Visible(self.rules)
         own, by_end, self._offset = places(self.rules) if self._finds_runs else (False, False, 0)
-        some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
         self.products = self._products(q.shape[3], v.shape[3])
         self.tables = Tables((None,) * 4, None)
@@ -74,11 +79,11 @@ class Work:
             0, 0, 1, q.shape[3], _width(q.shape[3]), v.shape[3], _width(v.shape[3]), group,
             biased=some and (bool(self.biases) or self.tables.bias is not None), bias_is=self._bias.form, one_query=self.decodes and self.q_len == 1, line_step=0, straight=self._is_straight(),
             q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
-            pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions,
+            pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions, ordered=order is not None,
             sinks=options.sinks is not None, page=page, precision=precision_of(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
             finds_runs=self._finds_runs, lengths=self._finds_runs and options.k_lengths is not None, own=own, by_end=by_end,
         )  # fmt: skip
-        self.call = self._call(q, k, v, q_at, k_at)
+        self.call = self._call(q, k, v, q_at, k_at, order)
         self._lines: dict[tuple[int, int], Lines] = {}
 
     @property
@@ -90,7 +95,7 @@ class Work:
         return (
             self._finds_runs
             and not (self.terms.rows or self.products)
-            and call.q_at is None
+            and self.rules.offset is not None
             and self._keeps_bias
             and all(x.device == call.q.device for x in given)
             and (call.factors is None or call.factors is self.parameters[0])
@@ -134,22 +139,19 @@ class Work:
         return q, k
 
     def _positions(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
-        """Positions as tensors [batch or 1, time], if either kind is one and somebody reads them."""
+        """Positions as tensors [axes, batch or 1, time], if either kind is one and somebody reads them."""
         given = self.options.q_positions, self.options.k_positions
         by_position = self.options.mask == "causal" or tuple(self.options.window) != (-1, -1)
         if given == (None, None) or not (by_position or self.terms.biases):
             return None, None
         sides = zip(given, (self.options.q_first, self.options.k_first), (self.q_len, self.k_len), strict=True)
         q_at, k_at = (_as_rows(at, first, count, self.batch, device) for at, first, count in sides)
-        if self.options.mask == "causal" and len(q_at) + len(k_at) > 2:
-            if len(q_at) != len(k_at) and min(len(q_at), len(k_at)) > 1:
-                raise _core.ShapeError(
-                    f"[attention] k_positions: must have as many axes as q_positions, {len(q_at)}, or one for a causal mask, "
-                    f"got {len(k_at)}"
-                )
-            axes, batch = max(len(q_at), len(k_at)), max(q_at.shape[1], k_at.shape[1])
-            return in_order(*(at.expand(axes, batch, -1) for at in (q_at, k_at)))  # refusal(): nothing else reads them
-        return q_at[0], k_at[0]
+        if self.options.mask == "causal" and len(q_at) != len(k_at) and min(len(q_at), len(k_at)) > 1:
+            raise _core.ShapeError(
+                f"[attention] k_positions: must have as many axes as q_positions, {len(q_at)}, or one for a causal mask, "
+                f"got {len(k_at)}"
+            )
+        return q_at, k_at
 
     def _products(self, dim: int, value_dim: int) -> list[Product]:
         """What picks rows by distance, after the library has checked it."""
@@ -184,7 +186,9 @@ class Work:
             bias = torch.nn.functional.pad(bias, (BESIDE, BESIDE))[:, BESIDE:-BESIDE]
         return Parts(bias, None, "numbers")
 
-    def _call(self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None) -> Call:
+    def _call(
+        self, q: Tensor, k: Tensor, v: Tensor, q_at: Tensor | None, k_at: Tensor | None, order: Ranges | None
+    ) -> Call:
         options = self.options
         first, end = (None, None) if self.visible is None else self.visible.runs
         lengths = options.k_lengths.to(q.device) if self._finds_runs and options.k_lengths is not None else None
@@ -198,7 +202,7 @@ class Work:
         offset = self.rules.offset or 0
         return Call(
             q, k, v, first, end, lengths, bias, factors, None, q_table, k_table, v_table, mix, mix_table,
-            None if key_mask is None else key_mask.view(torch.uint8), pairs, q_at, k_at,
+            None if key_mask is None else key_mask.view(torch.uint8), pairs, q_at, k_at, *(order or (None,) * 3),
             None if options.block_table is None else options.block_table.to(q.device).contiguous(),
             q_strides=q.stride()[:3], k_strides=k.stride()[:3], v_strides=v.stride()[:3], run_stride=stride_of(first),
             lengths_stride=0 if lengths is None else lengths.stride(0), offset=self._offset,
@@ -209,6 +213,7 @@ class Work:
             key_strides=(0, 0) if key_mask is None else key_mask.stride(),
             pair_strides=(0, 0, 0, 0) if pairs is None else pairs.stride(),
             at_strides=(0, 0) if q_at is None else (stride_of(q_at), stride_of(k_at)),
+            rank_strides=(0, 0) if order is None else (stride_of(order.ranks), stride_of(order.first)),
             least=self.rules.limits[0], most=self.rules.limits[1],
             scale=self.scale, soft_cap=float(options.soft_cap),
             batch=self.batch, heads=self.heads, q_len=self.q_len, k_len=self.k_len,
