@@ -116,7 +116,7 @@ std::string fraction_of(const Rope& rope) {
 double base_of(const Rope& rope) {
   const auto* ntk = std::get_if<NtkScaling>(&rope.scaling);
   if (ntk == nullptr) return rope.base;
-  const double r = static_cast<double>(rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim);
+  const double r = static_cast<double>(rope.turned());
   return rope.base * std::pow(ntk->factor, r / (r - 2));
 }
 

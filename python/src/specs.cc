@@ -120,6 +120,20 @@ void def_members(nb::handle made, const RecordType& type) {
   for (const FunctionInfo& one : type.makers) def_function(made, one, FunctionKind::maker);
 }
 
+/// The record that is hashed in place of all that are equal to it: where the whole head turns, rotary_dim says 0.
+Record hashed(Record record) {
+  for (const MemberInfo& one : record.type().members) {
+    const Value value = record.get(one.name);
+    if (const auto* inner = std::get_if<Record>(&value); inner != nullptr && *inner) {
+      record.set(one.name, Value(hashed(*inner)));
+    }
+  }
+  if (record.type().member("rotary_dim") == nullptr || record.type().member("head_dim") == nullptr) return record;
+  const auto whole = [&](const char* member) { return std::get<Index>(record.get(member)); };
+  if (whole("rotary_dim") == whole("head_dim")) record.set("rotary_dim", Value(Index{0}));
+  return record;
+}
+
 std::string doc_of(const RecordType& type) {
   std::vector<DocumentedItem> items;
   for (const MemberInfo& one : type.members) items.push_back({one.name, one.text});
@@ -181,7 +195,7 @@ void bind_spec(nb::module_& m) {
   type.def(
       "__hash__",
       [](const Spec& self) {
-        if (self.hash == -1) self.hash = nb::hash(nb::str(repr(self.record).c_str()));
+        if (self.hash == -1) self.hash = nb::hash(nb::str(repr(hashed(self.record)).c_str()));
         return self.hash;
       },
       nb::sig("def __hash__(self) -> int"));

@@ -246,3 +246,17 @@ def test_an_encoding_is_said_as_the_command_takes_it(tmp_path: Path) -> None:
     assert bearing.encoding(str(file)) == spec
     with pytest.raises(bearing.ShapeError, match=r"\[encoding\] 't6' is not an encoding; did you mean 't5'\?"):
         bearing.encoding("t6")
+
+
+def test_two_ways_to_say_that_the_whole_head_turns_are_one_key() -> None:
+    short, long = (bearing.Rope(head_dim=8, rotary_dim=turned, pairing="half") for turned in (0, 8))
+    half = short.replace(rotary_dim=4)
+    assert (short.rotary_dim, long.rotary_dim) == (0, 8)  # each stays as it was said
+    for one, same, other in (
+        (short, long, half),
+        (bearing.Xpos(rope=short), bearing.Xpos(rope=long), bearing.Xpos(rope=half)),
+        [bearing.GivenAngles(head_dim=8, rotary_dim=turned, pairing="half") for turned in (0, 8, 4)],
+    ):
+        assert one == same and hash(one) == hash(same) and one != other and {one: 1}[same] == 1
+    for kind in (copy.copy, lambda one: pickle.loads(pickle.dumps(one))):
+        assert kind(long).rotary_dim == 8

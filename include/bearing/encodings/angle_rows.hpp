@@ -25,7 +25,12 @@ struct GivenAngles {
   Required<Pairing> pairing;
   RotaryPart part = {};
 
-  bool operator==(const GivenAngles&) const = default;
+  /// How many dimensions turn.
+  Index turned() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+  /// As of Rope.
+  bool operator==(const GivenAngles& other) const {
+    return head_dim == other.head_dim && turned() == other.turned() && pairing == other.pairing && part == other.part;
+  }
 };
 
 /// Which angles a token and head have. Key row j of head h turns by the angles of token j and head h; query row i of

@@ -8,6 +8,7 @@
 #include <bearing/positions.hpp>
 #include <bearing/view.hpp>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <vector>
 
@@ -56,7 +57,17 @@ struct Rope {
   double attention_factor = 1;  ///< a; multiplied by the scaling's factor (YaRN and LongRoPE have one)
   /// α of LeRoPE (arXiv 2607.10134), learned: θ_i is multiplied by e^(α_i), after the scaling. One per pair; empty: 0.
   std::vector<double> log_factors = {};
-  bool operator==(const Rope&) const = default;
+
+  /// How many dimensions turn.
+  Index turned() const { return rotary_dim == 0 ? head_dim : rotary_dim; }
+  /// Two ways to say that the whole head turns are equal: a rotary_dim of 0 and one of head_dim.
+  bool operator==(const Rope& other) const {
+    const auto rest = [](const Rope& rope) {
+      return std::tie(rope.head_dim, rope.base, rope.pairing, rope.scaling, rope.part, rope.axes, rope.attention_factor,
+                      rope.log_factors);
+    };
+    return turned() == other.turned() && rest(*this) == rest(other);
+  }
 };
 
 /// How angles are computed.

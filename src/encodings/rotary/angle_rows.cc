@@ -166,7 +166,7 @@ namespace {
 /// Angles of a model that turns some tokens by more than RoPE's step, others by less.
 inspect::Specimen angles_example(const ExampleSize& size, const GivenAngles& spec) {
   inspect::Specimen specimen{.options = size, .by_index = true};
-  const Index dim = spec.rotary_dim == 0 ? spec.head_dim : spec.rotary_dim, pairs = dim / 2;
+  const Index dim = spec.turned(), pairs = dim / 2;
   specimen.turn_rows = [spec, dim, pairs](Side side, const Positions& tokens, View<const double, 4> x,
                                           View<double, 4> y, const Executor& on) {
     const Index heads = x.shape[1], time = x.shape[2];
@@ -211,16 +211,13 @@ void describe_angle_rows(Describer& to) {
         "position names.\n\n"
         "Movahedi et al. 2025, arXiv 2511.17388; Veisi et al. 2025, arXiv 2507.23083; Zhang et al. 2025, arXiv "
         "2512.07805.",
-        {Parameter("angles",
-                   {or_one("batch"),
-                    or_one("sets"),
-                    any("time"),
-                    {"rotary_dim/2",
-                     [](const Record& spec, const Sizes&) {
-                       const GivenAngles& of = *spec.as<GivenAngles>();
-                       return (of.rotary_dim == 0 ? of.head_dim : of.rotary_dim) / 2;
-                     }}},
-                   "Radians, of each token, head and pair.")
+        {Parameter(
+             "angles",
+             {or_one("batch"),
+              or_one("sets"),
+              any("time"),
+              {"rotary_dim/2", [](const Record& spec, const Sizes&) { return spec.as<GivenAngles>()->turned() / 2; }}},
+             "Radians, of each token, head and pair.")
              .computed()
              .starts(constant(0))
              .draws(uniform(-std::numbers::pi, std::numbers::pi))},

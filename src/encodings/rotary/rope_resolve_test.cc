@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/angle_rows.hpp>
 #include <bearing/encodings/rope.hpp>
 #include <bearing/error.hpp>
 #include <cmath>
@@ -104,6 +105,31 @@ void expect_refused(const std::vector<Wrong>& cases) {
       EXPECT_EQ(error.what(), "[resolve] " + wrong.text);
     }
   }
+}
+
+TEST(RopeResolve, TwoWaysToSayThatTheWholeHeadTurnsAreEqual) {
+  EXPECT_EQ(geometry(8, 0), geometry(8, 8));
+  EXPECT_EQ(geometry(8, 4), geometry(8, 4));
+  EXPECT_NE(geometry(8, 0), geometry(8, 4));
+  EXPECT_NE(geometry(8, 4), geometry(4, 4));
+  EXPECT_NE(geometry(8, 4), geometry(8, 4, RotaryPart::last()));
+  // A member's other value is another spec.
+  const auto differs = [](auto change) {
+    Rope rope = geometry(8, 8);
+    change(rope);
+    EXPECT_NE(rope, geometry(8, 0));
+  };
+  differs([](Rope& rope) { rope.base = 100; });
+  differs([](Rope& rope) { rope.pairing = Pairing::interleaved; });
+  differs([](Rope& rope) { rope.scaling = LinearScaling{2}; });
+  differs([](Rope& rope) { rope.axes = RopeAxes::axial({2, 2}); });
+  differs([](Rope& rope) { rope.attention_factor = 2; });
+  differs([](Rope& rope) { rope.log_factors = {0, 0, 0, 1}; });
+  const GivenAngles angles{.head_dim = 8, .pairing = Pairing::half};
+  EXPECT_EQ(angles, (GivenAngles{.head_dim = 8, .rotary_dim = 8, .pairing = Pairing::half}));
+  EXPECT_NE(angles, (GivenAngles{.head_dim = 8, .rotary_dim = 4, .pairing = Pairing::half}));
+  EXPECT_NE(angles, (GivenAngles{.head_dim = 8, .pairing = Pairing::interleaved}));
+  EXPECT_NE(angles, (GivenAngles{.head_dim = 8, .pairing = Pairing::half, .part = RotaryPart::last()}));
 }
 
 TEST(RopeResolve, RefusesGeometryThatContradictsItself) {

@@ -286,7 +286,7 @@ RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, 
   // The numbers stand in the phases; frequencies of 0 are only there to carry the geometry.
   Rope shape = rope;
   shape.log_factors.clear();
-  const Index rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
+  const Index rotary_dim = rope.turned();
   shape.scaling =
       ExplicitFrequencies{std::vector<double>(static_cast<std::size_t>(std::max<Index>(0, rotary_dim / 2)))};
   RopeFrequencies frequencies = text::in_the_name_of("from_cos_sin", [&] { return resolve(shape); });

@@ -30,7 +30,7 @@ std::vector<double> xpos_decay(const Xpos& xpos) {
     throw ShapeError(
         concat("[xpos_decay] rope.head_dim: must be from 2 to ", largest_dim, ", got ", xpos.rope.head_dim));
   }
-  const Index rotary_dim = xpos.rope.rotary_dim == 0 ? xpos.rope.head_dim : xpos.rope.rotary_dim;
+  const Index rotary_dim = xpos.rope.turned();
   if (rotary_dim < 2 || rotary_dim % 2 != 0 || rotary_dim > xpos.rope.head_dim) {
     throw ShapeError(concat("[xpos_decay] rope.rotary_dim: must be even and from 2 to head_dim = ", xpos.rope.head_dim,
                             ", got ", rotary_dim));
