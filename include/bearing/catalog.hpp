@@ -60,6 +60,8 @@ struct Specimen {
   Index parameters = 0;                  ///< numbers that training learns
   Index held = 0;                        ///< numbers that stay in memory between calls: parameters and tables
   bool by_index = false;                 ///< does not look at positions, but at the tokens' indices
+  bool own_numbers = false;              ///< none is drawn: they are the caller's, such as a trained model's
+  Index own_tokens = 0;                  ///< so many tokens, from 0 on, have such numbers; 0: no end was found
   std::vector<double> frequencies = {};  ///< of a RoPE's pairs, in radians per token, as the example turns them
 
   std::function<void(const Positions& positions, View<double, 3> rows, const Executor& on)> input_rows = {};
@@ -131,6 +133,27 @@ BEARING_EXPORT std::string length_note(Index asked, Index taken);
 /// these sizes. What it borrows must live as long as the example.
 BEARING_EXPORT Specimen make_with(const EncodingInfo& info, const Record& spec, const Made<double>& made,
                                   const SpecimenOptions& options);
+
+/// An encoding with numbers of the caller's, such as those that a model learned.
+struct OwnNumbers {
+  const EncodingInfo* encoding = nullptr;
+  Record spec = {}, settings = {};               ///< settings: none for their defaults
+  std::vector<ParameterMemory> parameters = {};  ///< in float64, one for each of the encoding's
+  Sizes said = {};                               ///< heads, dim and length as the spec or the caller says them
+};
+
+/// What with_numbers() makes.
+struct Numbered {
+  Description description;
+  Sizes sizes;  ///< heads, dim and length, as what was said and the numbers tell; 0: nothing tells
+};
+
+/// `entry`, a name of that encoding, with these numbers in all of its examples. They are copied. What make(), check(),
+/// compare() and figure() then say is said of them; no seed draws any. Numbers that belong to tokens (of a learned
+/// table, gates, a dense bias) serve tokens 0, 1, … up to their last, and examples of fewer tokens use the first of
+/// them: make() throws RangeError for a length past it. Throws ShapeError for numbers of several sequences, and for
+/// those of queries and of keys that are not as many, and what the encoding's constructor throws.
+BEARING_EXPORT Numbered with_numbers(const Description& entry, const OwnNumbers& numbers);
 
 /// What the content of query and key is, in mean_scores().
 enum class Contents {

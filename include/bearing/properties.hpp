@@ -16,7 +16,7 @@ enum class Verdict {
   yes,
   no,
   partly,          ///< the evidence says how far
-  learned,         ///< depends on what training learns (the example's numbers are drawn at random)
+  learned,         ///< depends on what training learns, and the example's numbers are drawn at random
   not_applicable,  ///< the encoding does nothing that the question is about
 };
 
@@ -43,6 +43,9 @@ struct Property {
 ///     parameters              what training learns: how many numbers, and how they grow with the length
 ///     memory                  numbers that stay in memory, and how they grow with the length
 ///
+/// Of an encoding with its own numbers (with_numbers()) none is drawn and none is made up for another length: no
+/// verdict is `learned`, and the last two say how many numbers there are and at how many tokens they end.
+///
 /// The work runs on `on`; results are the same for every executor. `begins`, if given, is called on the calling thread
 /// before each step, with its name: "examples", then the names above. Throws what make() throws for options that the
 /// encoding cannot serve, and RangeError for heads·dim·length above 2^24.
@@ -60,9 +63,11 @@ struct Comparison {
   bool learnable = false;
   Verdict extensible, relative, decay;
   std::string past_length;  ///< "error", "clamped", "seen values", "unseen values"
-  std::string memory;       ///< how the numbers that stay in memory grow with the length
+  /// How the numbers that stay in memory grow with the length; of own numbers that end, "ends at N", in tokens.
+  std::string memory;
   Index parameters = 0;
-  Index length = 0;  ///< tokens that were measured: of an image whole rows of its grid
+  Index length = 0;          ///< tokens that were measured: of an image whole rows of its grid
+  bool own_numbers = false;  ///< the caller's numbers were measured, such as a trained model's, and none was drawn
 };
 /// Throws as check().
 BEARING_EXPORT Comparison compare(const Description& entry, const SpecimenOptions& options = {},

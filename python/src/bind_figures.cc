@@ -5,14 +5,13 @@
 #include <bearing/figures.hpp>
 #include <bearing/io.hpp>
 #include <bearing/say.hpp>
-#include <map>
 
 #include "bind.hpp"
 #include "classes.hpp"
 #include "doubles.hpp"
-#include "encodings.hpp"
 #include "members.hpp"
-#include "rope_tables.hpp"
+#include "specs.hpp"
+#include "subjects.hpp"
 #include "values.hpp"
 
 namespace bearing::python {
@@ -193,92 +192,6 @@ nb::object object_of(const inspect::FigureKind& kind) {
       .made();
 }
 
-// What is drawn: encodings in every way to say one.
-
-/// The spec of an encoding; none where it has none. A table of sequences is RoPE with its frequencies.
-Record spec_of(const Encoding& encoding) {
-  if (encoding.record()) return encoding.record();
-  for (const auto& [name, value, by_caller] : encoding.given()) {
-    if (nb::isinstance<XposTables>(value)) return Record::of(nb::cast<const XposTables&>(value).xpos);
-    if (!nb::isinstance<Table>(value)) continue;
-    const RopeFrequencies& of = nb::cast<const Table&>(value).frequencies();
-    if (of.axes != 1) return {};
-    return Record::of(Rope{.head_dim = of.head_dim,
-                           .rotary_dim = of.rotary_dim,
-                           .pairing = of.pairing,
-                           .scaling = ExplicitFrequencies{of.inv_freq},
-                           .part = RotaryPart::window(of.begin),
-                           .attention_factor = of.attention_factor});
-  }
-  return {};
-}
-
-/// Heads, dim and length, where a parameter's shape tells them.
-void take_sizes(const EncodingInfo& info, std::span<const ParameterMemory> parameters, Sizes& sizes) {
-  static const std::map<std::string, Index Sizes::*> called{
-      {"heads", &Sizes::heads}, {"sets", &Sizes::heads}, {"dim", &Sizes::dim}, {"length", &Sizes::length}};
-  for (std::size_t p = 0; p < info.parameters.size(); ++p) {
-    const std::vector<Extent>& extents = info.parameters[p].extents;
-    const std::vector<Index>& shape = parameters[p].shape;
-    const std::size_t missing = extents.size() - std::min(extents.size(), shape.size());
-    for (std::size_t axis = missing; axis < extents.size(); ++axis) {
-      const auto found = called.find(extents[axis].name);
-      if (found != called.end()) sizes.*(found->second) = shape[axis - missing];
-    }
-  }
-}
-
-const Description& description_of_kind(const EncodingInfo& info) {
-  for (const Description& one : inspect::catalog()) {
-    if (one.encoding == &info) return one;
-  }
-  throw ConfigError("[figure] encodings: " + info.name + " has no name in the catalog");
-}
-
-/// Given cosines and sines serve no other positions.
-void take_sizes(const Encoding& encoding, Sizes& sizes) {
-  for (const auto& [name, value, by_caller] : encoding.given()) {
-    if (!nb::isinstance<Table>(value)) continue;
-    const Table& table = nb::cast<const Table&>(value);
-    if (table.given) sizes.length = table.visit([](const auto& of) { return of.length(); });
-  }
-}
-
-/// An encoding with its own numbers, which are float64 and stay where they are while the picture is made. `spec`: the
-/// one that it came from, else what it says itself.
-inspect::Subject numbered(const Encoding& encoding, nb::handle spec) {
-  const EncodingInfo* info = encoding.of().info != nullptr ? encoding.of().info : registry().encoding(encoding.name());
-  if (info == nullptr) throw ConfigError(std::string("[figure] encodings: ") + encoding.name() + " is not described");
-  std::vector<Gradient> none;
-  const std::vector<ParameterMemory> parameters =
-      encoding.with_whole_numbers(encoding.memory("figure", DataType::f64, Wanted::values, none));
-  const Record record = record_of(spec) != nullptr ? *record_of(spec) : spec_of(encoding);
-  inspect::Subject subject = record ? subject_of(say_encoding(record)) : inspect::Subject{};
-  if (!record) subject.description = description_of_kind(*info), subject.name = subject.description.name;
-  take_sizes(*info, parameters, subject.sizes), take_sizes(encoding, subject.sizes);
-  subject.description.specimen = [info, record, made = encoding.make<double>(parameters)](
-                                     const inspect::SpecimenOptions& size, const Record&) {
-    return inspect::make_with(*info, record, made, size);
-  };
-  return subject;
-}
-
-void add_subjects(nb::handle from, std::vector<inspect::Subject>& to) {
-  const auto add = [&](const std::vector<Said>& all) {
-    for (const Said& said : all) to.push_back(subject_of(said));
-  };
-  std::string text;
-  if (nb::isinstance<nb::tuple>(from)) {  // an encoding with its numbers, and the spec that it came from
-    to.push_back(numbered(nb::cast<const Encoding&>(from[0]), from[1]));
-  } else if (nb::isinstance<Model>(from)) {
-    add(say_encodings(nb::cast<const Model&>(from)));
-  } else if (nb::try_cast(from, text)) {
-    add(say_encodings(text));
-  } else {
-    add({said_by(from, {"figure", "encodings"})});
-  }
-}
-
 // Options.
 
 /// [1, rows, cols] of a matrix.
@@ -357,7 +270,9 @@ nb::object figure(nb::handle called, const nb::list& encodings, const nb::dict& 
   std::string kind;
   if (!nb::try_cast(called, kind)) Place{"figure", "kind"}.fail("str", called);
   std::vector<inspect::Subject> subjects;
-  for (const nb::handle one : encodings) add_subjects(one, subjects);
+  for (const nb::handle one : encodings) {
+    for (inspect::Subject& subject : subjects_of(one, {"figure", "encodings"})) subjects.push_back(std::move(subject));
+  }
   inspect::FigureOptions options = options_of(given);
   options.on = executor_of(Member<Index>::from(threads, {"figure", "threads"}), "figure");
   inspect::Figure made;
@@ -407,7 +322,7 @@ void bind_figures(nb::module_& m) {
   def_html(m, "Spec", "spec"), def_html(m, "RopeTable", "rope_table"), def_html(m, "Encoding", "encoding");
   def_html(m, "Model", "model");
   m.def("_figure", figure, nb::arg("kind").none(), nb::arg("encodings"), nb::arg("options"), nb::arg("threads").none(),
-        "The Figure of encodings: texts, specs, models, or (encoding, spec or None).");
+        "The Figure of encodings, given as figure() takes them.");
   m.def(
       "_read_figure", [](const std::string& path) { return object_of(inspect::read_figure(path)); }, nb::arg("path"),
       "The Figure in a file of JSON.");

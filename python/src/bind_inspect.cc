@@ -15,6 +15,7 @@
 #include "doubles.hpp"
 #include "records.hpp"
 #include "rope_tables.hpp"
+#include "subjects.hpp"
 #include "words.hpp"
 
 namespace bearing::python {
@@ -87,8 +88,8 @@ struct ExampleSizes {
 /// def(name, f(description, size, name as it was said)) for functions of one encoding.
 template <class F>
 void def_of_encoding(nb::module_& m, const char* name, const char* returns, const char* doc, const F& f) {
-  const auto* signature = new std::string(std::string("def ") + name + "(encoding: str | Spec, *, " + sizes_sig +
-                                          ") -> " + returns);  // kept as long as the module
+  const auto* signature = new std::string(std::string("def ") + name + "(encoding: Any, *, " + sizes_sig + ") -> " +
+                                          returns);  // kept as long as the module
   m.def(
       name,
       [name, f](nb::handle encoding, const nb::args& more, std::optional<Index> heads, std::optional<Index> dim,
@@ -98,11 +99,11 @@ void def_of_encoding(nb::module_& m, const char* name, const char* returns, cons
               std::string("one encoding; [") + name + "(one) for one in encodings] asks several",
               std::to_string(1 + more.size()));
         }
-        const Said said = said_by(encoding, {name, "encoding"});
-        const Description description = said.as_description();
+        const inspect::Subject subject = subject_of(encoding, {name, "encoding"});
         const ExampleSizes sizes{heads, dim, length, seed};
+        const Description& of = subject.description;
         return errors_as(std::string("[") + name + "]", "[make]", [&] {
-          return f(description, sizes.over(measured_size(description, sizes.asked(), said.sizes())), said.shown());
+          return f(of, sizes.over(measured_size(of, sizes.asked(), subject.sizes)), subject.name);
         });
       },
       nb::arg("encoding").none(), nb::arg("more"), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
@@ -141,16 +142,26 @@ void bind_catalog(nb::module_& m) {
       "and memory.\n\n"
       "    bearing.check('t5:buckets=64')       a name of catalog(), with members of its spec\n"
       "    bearing.check('@config.json#3')      layer 3 of a model's file, at the model's sizes\n"
-      "    bearing.check(bearing.Rope(head_dim=128, pairing='half'))\n\n"
-      "encoding: a spec, or text as encoding() takes it.\n"
+      "    bearing.check(bearing.Rope(head_dim=128, pairing='half'))\n"
+      "    bearing.check(bearing.T5Bias(spec, table))      with the numbers of a trained table\n"
+      "    bearing.check(model.layers[0].bias)             a module of bearing.torch, with its parameters\n\n"
+      "Of an encoding with its own numbers these are measured, and none is drawn: no verdict is 'learned', and the "
+      "last "
+      "two\nproperties say where the numbers end.\n\n"
+      "encoding: text as encoding() takes it, a spec, a table, an encoding with its numbers, or a module of "
+      "bearing.torch, whose\nparameters are measured as they are now. Of a module that computes some of them for each "
+      "call, give what its encoding(…)\nreturns. A Model or a config of transformers will do if all of its layers have "
+      "one encoding.\n"
       "heads: how many heads the example has; if not given, as many as the spec or the model's file says, else 8.\n"
       "dim: how many dimensions a head of it has, likewise, else 64.\n"
       "length: how many tokens it has, likewise, else 512. For a model's file sizes are reduced to what can be "
       "measured.\n"
+      "Numbers that belong to tokens, such as a learned table's, are measured up to their last one. "
       "Patches of an image fill a grid: the spec's own, else the largest square of at most so many; compare() says how "
       "many\nthey are.\n"
       "seed: draws the numbers that a model would learn.\n\n"
-      "Raises ShapeError or RangeError for sizes that the encoding cannot have.",
+      "Raises ShapeError or RangeError for sizes that the encoding cannot have, and TypeError for something that is "
+      "not an encoding.",
       [](const Description& entry, const SpecimenOptions& size, const std::string&) {
         return list_of(unlocked([&] { return inspect::check(entry, size); }));
       });
@@ -170,11 +181,14 @@ void bind_catalog(nb::module_& m) {
        {"past_length", "str", [](const Comparison& c) { return text(c.past_length); },
         "What positions past the length give: 'error', 'clamped', 'seen values' or 'unseen values'."},
        {"memory", "str", [](const Comparison& c) { return text(c.memory); },
-        "How the numbers that it holds grow with the length: 'O(L)', …"},
+        "How the numbers that it holds grow with the length: 'O(L)', …; of its own numbers, where they end: 'ends at "
+        "512'."},
        {"length", "int", [](const Comparison& c) { return number(c.length); },
         "How many tokens were measured: of an image whole rows of its grid."},
        {"parameters", "int", [](const Comparison& c) { return number(c.parameters); },
-        "How many numbers training learns."}});
+        "How many numbers training learns."},
+       {"own_numbers", "bool", [](const Comparison& c) -> nb::object { return nb::bool_(c.own_numbers); },
+        "Whether numbers that were given were measured, such as a trained model's, and none was drawn."}});
   def_of_encoding(m, "compare", "Comparison",
                   "Measures what the table that compares encodings says of one: its row. Arguments and errors are "
                   "those of check().",
@@ -207,7 +221,7 @@ void bind_catalog(nb::module_& m) {
 void bind_specimen(nb::module_& m) {
   using inspect::Specimen;
   using inspect::Tokens;
-  const auto* signature = new std::string(std::string("def __init__(self, encoding: str | Spec, *, ") + sizes_sig +
+  const auto* signature = new std::string(std::string("def __init__(self, encoding: Any, *, ") + sizes_sig +
                                           ") -> None");  // kept as long as the module
   nb::class_<Specimen>(m, "Specimen",
                        "An example of an encoding, with one interface for all encodings, in float64.\n\n"
@@ -218,11 +232,11 @@ void bind_specimen(nb::module_& m) {
           "__init__",
           [](Specimen* self, nb::handle encoding, std::optional<Index> heads, std::optional<Index> dim,
              std::optional<Index> length, std::uint64_t seed) {
-            const Said said = said_by(encoding, {"Specimen", "encoding"});
+            const inspect::Subject subject = subject_of(encoding, {"Specimen", "encoding"});
             const ExampleSizes sizes{heads, dim, length, seed};
             errors_as("[Specimen]", "[make]", [&] {
               new (self)
-                  Specimen(inspect::make(said.as_description(), sizes.over(example_size(sizes.asked(), said.sizes()))));
+                  Specimen(inspect::make(subject.description, sizes.over(example_size(sizes.asked(), subject.sizes))));
             });
           },
           nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
@@ -238,6 +252,10 @@ void bind_specimen(nb::module_& m) {
       .def_ro("parameters", &Specimen::parameters, "How many numbers training learns.")
       .def_ro("held", &Specimen::held, "How many numbers stay in memory between calls.")
       .def_ro("by_index", &Specimen::by_index, "Whether it goes by the tokens' indices and not by their positions.")
+      .def_ro("own_numbers", &Specimen::own_numbers,
+              "Whether its numbers are those that were given, such as a trained model's, and none is drawn.")
+      .def_ro("own_tokens", &Specimen::own_tokens,
+              "How many tokens, from 0 on, have such numbers; 0 if no end was found.")
       .def(
           "inputs",
           [](const Specimen& self, Index count, Index first) {

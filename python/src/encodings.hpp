@@ -85,6 +85,7 @@ class Encoding {
   /// Whether calls read an array of the caller's for it.
   bool reads(std::size_t p) const { return !of_.arrays[p].indices && !parameter(p).is_none(); }
   const Record& record() const { return spec_; }
+  const Record& settings() const { return settings_; }
   const std::vector<GivenArgument>& given() const { return given_; }
   /// name → array, of those that are given
   nb::dict parameters() const;

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import bearing
+import bearing.torch as bt
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 
 ROOT = Path(__file__).parents[2]
 EPS = np.finfo(np.float64).eps
@@ -86,6 +89,7 @@ def test_a_spec_is_measured_at_its_own_size() -> None:
 
 @pytest.mark.parametrize("call", [bearing.check, bearing.compare, bearing.Specimen, bearing.encoding])
 def test_what_says_no_encoding_is_refused_by_every_function_alike(call: Callable[[Any], object]) -> None:
+    told = "name or spec" if call is bearing.encoding else "name, spec or table, .* or a module of bearing.torch"
     for said, error, text in (
         ("t6", bearing.ShapeError, r"\[encoding\] 't6' is not an encoding; did you mean 't5'"),
         ("t5:bucket=3", bearing.ShapeError, r"\[encoding\] t5: 'bucket' is not a key; did you mean 'buckets'\?"),
@@ -93,11 +97,137 @@ def test_what_says_no_encoding_is_refused_by_every_function_alike(call: Callable
         ("no.json", bearing.ConfigError, "no.json: must be a readable file"),
         ("@no/config.json", bearing.ConfigError, "must be a readable file"),
         (bearing.LinearScaling(factor=2), bearing.ConfigError, r"\[encoding\] LinearScaling is no encoding by itself"),
-        (3, TypeError, rf"\[{call.__name__}\] \w+: must be an encoding's name or spec, got 3"),
-        (None, TypeError, "must be an encoding's name or spec, got None"),
+        (3, TypeError, rf"\[{call.__name__}\] \w+: must be an encoding's {told}, got 3"),
+        (None, TypeError, f"must be an encoding's {told}, got None"),
     ):
         with pytest.raises(error, match=text):
             call(said)
+
+
+def drawn(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+T5_TABLE = drawn(8, 2)
+OWN_T5 = bearing.T5Bias(WIDE, T5_TABLE)
+
+
+def module_of_t5() -> torch.nn.Module:
+    module = bt.T5Bias(WIDE, heads=2)
+    with torch.no_grad():
+        module.table.copy_(torch.from_numpy(T5_TABLE))
+    return module
+
+
+def test_numbers_of_a_trained_encoding_are_measured_alike_wherever_they_lie() -> None:
+    wanted = bearing.check(OWN_T5, dim=8, length=32)
+    found = {p.name: p for p in wanted}
+    assert found["parameters"].evidence == "16 numbers of its own, as trained, none drawn: as many at any length"
+    assert all(p.verdict != "learned" for p in wanted) and found["decay"].verdict == "no"
+    module = module_of_t5()
+    for one in (
+        module,
+        module.double(),
+        module.encoding(),
+        OWN_T5.replace(table=torch.from_numpy(T5_TABLE)),
+        OWN_T5.replace(table=jnp.asarray(T5_TABLE)),
+        OWN_T5.replace(table=T5_TABLE.astype(np.float64)),
+    ):
+        assert bearing.check(one, dim=8, length=32) == wanted
+        assert bearing.check(one, dim=8, length=32, seed=2)[-2:] == wanted[-2:]
+    row, example = (bearing.compare(one, heads=2, dim=8, length=32) for one in (module, WIDE))
+    assert (row.name, row.own_numbers, row.decay, row.memory) == ("t5_causal", True, "no", "O(1)")
+    assert (example.name, example.own_numbers, example.decay) == ("t5_causal", False, "learned")
+    with torch.no_grad():  # what the module holds now
+        module.table.copy_(-torch.arange(8.0)[:, None].expand(8, 2))
+    assert bearing.compare(module, dim=8, length=32).decay == "yes"
+
+
+def test_a_specimen_with_its_own_numbers_has_its_scores_and_keeps_them() -> None:
+    table = T5_TABLE.astype(np.float64)
+    specimen = bearing.Specimen(bearing.T5Bias(WIDE, table), dim=8, length=32)
+    zeros = np.zeros((2, 12, 8))
+    wanted = bearing.bias_matrix(OWN_T5, heads=2, q_len=12, k_len=12, dtype="float32")
+    table[:] = 0
+    seen = np.tril(np.ones((12, 12), bool))
+    np.testing.assert_array_equal(specimen.logits(zeros, zeros)[:, seen], wanted[:, seen])
+    assert specimen.own_numbers and specimen.own_tokens == 0 and specimen.parameters == 16
+
+
+def test_a_learned_table_is_measured_up_to_its_end() -> None:
+    table = bearing.LearnedInputs(bearing.Learned(length=20, dim=6), drawn(20, 6))
+    row = bearing.compare(table, heads=2)
+    assert (row.length, row.past_length, row.memory, row.parameters) == (20, "error", "ends at 20", 120)
+    evidence = {p.name: p.evidence for p in bearing.check(table, heads=2)}
+    assert evidence["extensible"].startswith("error: L = 20, error from L: positions: must be ")
+    assert evidence["parameters"].endswith("none drawn: they end at 20 tokens")
+    for call in (bearing.check, bearing.compare, bearing.Specimen):
+        with pytest.raises(bearing.RangeError, match=rf"\[{call.__name__}\] length: must be at most 20, .* got 21"):
+            call(table, heads=2, length=21)
+    assert bearing.Specimen(table, heads=2).own_tokens == 20
+
+
+BERT = bearing.BertRelative(max_position_embeddings=12, position_embedding_type="relative_key")
+OF_TWELVE_TOKENS = {
+    "gates": bearing.ForgettingBias(-np.abs(drawn(1, 2, 12)), past=0),
+    "dense": bearing.DenseBias(drawn(2, 12, 12)),
+    "vectors by distance": bearing.BertRelativeTerm(BERT, drawn(23, 8)),
+}
+
+
+@pytest.mark.parametrize("kind", ["heatmap", "similarity", "decay"])
+@pytest.mark.parametrize("one", OF_TWELVE_TOKENS.values(), ids=OF_TWELVE_TOKENS)
+def test_numbers_of_each_token_are_drawn_and_measured_at_their_own_length(kind: str, one: Any) -> None:
+    assert bearing.compare(one, heads=2).length == 12
+    made = bearing.figure(kind, one)
+    assert made == bearing.figure(kind, one, length=12) != bearing.figure(kind, one, length=5)
+    with pytest.raises(bearing.RangeError, match="length: must be at most 12"):
+        bearing.figure(kind, one, length=13)
+
+
+def test_heads_that_share_sets_of_parameters_are_as_many_as_the_sets_serve() -> None:
+    mixed = bearing.RopeMixedRows(bearing.RopeMixed(head_dim=4, pairing="half"), drawn(2, 3, 2), group=2)
+    assert bearing.Specimen(mixed, length=16).turn(np.zeros((6, 4, 4))).shape == (6, 4, 4)
+    assert bearing.figure("heatmap", mixed).panels
+
+
+def test_a_table_is_measured_as_its_spec_is_and_given_numbers_up_to_their_end() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    wanted = {p.name: p.verdict for p in bearing.check(rope, heads=2, length=32)}
+    for one in (bearing.RopeTable(rope, 32), bearing.RotaryRows(bearing.RopeTable(rope, 64)), bt.Rope(rope)):
+        assert {p.name: p.verdict for p in bearing.check(one, heads=2, length=32)} == wanted
+        assert not bearing.compare(one, heads=2, length=32).own_numbers
+        assert bearing.compare(one, heads=2, length=32).memory == "O(L)"
+    given = bearing.RopeTable.from_cos_sin(rope, np.ones((10, 4)), np.zeros((10, 4)))
+    row = bearing.compare(given, heads=2)
+    assert (row.length, row.past_length, row.own_numbers, row.memory) == (10, "error", True, "ends at 10")
+    assert bearing.check(bearing.XposTable(bearing.Xpos(rope=rope), 16), heads=2, length=16)
+
+
+def test_what_a_checkpoint_holds_and_a_model_of_one_encoding_are_measured(tmp_path: Path) -> None:
+    config = {"model_type": "bert", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+    config |= {"max_position_embeddings": 16, "vocab_size": 30, "intermediate_size": 16}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    name = "bert.embeddings.position_embeddings.weight"
+    bearing.write_safetensors(tmp_path / "model.safetensors", {name: drawn(16, 8)})
+    (inputs,) = bearing.load(tmp_path).inputs
+    row = bearing.compare(inputs, heads=2)
+    assert row.own_numbers and row.length == 16
+    llama = bearing.read_hf_config(ROOT / "examples/models/llama-3.1-8b.json")
+    assert bearing.compare(llama, heads=1, length=32).sites == "query/key"
+    gemma = bearing.read_hf_config(ROOT / "examples/models/gemma-3-4b.json")
+    with pytest.raises(bearing.ConfigError, match=r"\[check\] encoding: must be one encoding, .* a model with 2: "):
+        bearing.check(gemma)
+
+
+def test_of_a_module_that_computes_for_each_call_a_call_is_measured() -> None:
+    module = bt.Forgetting(4, 16)
+    with pytest.raises(TypeError, match=r"\[compare\] encoding: .* Forgetting computes .* give forgetting\.encoding"):
+        bearing.compare(module)
+    row = bearing.compare(module.encoding(torch.randn(1, 12, 16)))
+    assert row.own_numbers and row.length == 12 and row.memory == "ends at 12"
+    with pytest.raises(bearing.ShapeError, match="numbers: must be those of one sequence, got 2"):
+        bearing.compare(module.encoding(torch.randn(2, 12, 16)))
 
 
 def test_windows_that_are_no_squares_are_measured() -> None:

@@ -192,7 +192,7 @@ def test_the_functions_of_the_library_are_here_under_their_names() -> None:
         "bhtd", "bthd", "threads", "parallel", "fill", "version", "encoding_name", "parse_hf_config", "parse_rope",
         "to_json", "read_npy", "write_npy", "pair_axes", "trained_length", "name", "find", "make", "sites", "growth", "length_note", "position_unit", "same_file", "add_npy", "shares_memory",
         "mean_scores", "registry", "python_type", "parse_record", "closest",
-        "find_figure_kind", "parse_figure", "colour_of", "subject_of", "make_with",
+        "find_figure_kind", "parse_figure", "colour_of", "subject_of", "make_with", "with_numbers",
         "say_encoding", "say_encodings", "example_size", "measured_size", "description_of", "keys_of", "set_member", "stands_for",
         "parse_gguf", "is_gguf", "is_gguf_file", "read_model_file", "is_safetensors_file", "to_text", "load_model", "add_safetensors", "write_sharded_safetensors", "stored_types",
         "attention_in_regions", "attention_in_regions_backward", "regions",

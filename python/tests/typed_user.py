@@ -30,7 +30,7 @@ def refused() -> None:
     bearing.attention(q, k, v)  # type: ignore[call-arg]
     bearing.rotate(rope.scaling, q)  # type: ignore[call-overload]
     rope.base = 1e4  # type: ignore[misc]
-    bearing.check(3)  # type: ignore[arg-type]
+    bearing.check("t5", length="8")  # type: ignore[arg-type]
     bearing.jax.swin_v2_tabel(1)  # type: ignore[attr-defined]
     bearing.plot.portrait("rope")  # type: ignore[attr-defined]
     bearing.plot.curves("rope", dim="8")  # type: ignore[arg-type]

@@ -59,14 +59,6 @@ ParameterMemory draw(const ParameterInfo& parameter, const Record& spec, std::ve
   return memory;
 }
 
-/// An example that does nothing yet.
-Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptions& options) {
-  Specimen specimen{.options = options, .by_index = info.by_index};
-  if (info.causal) specimen.causal = info.causal(spec);
-  if (info.grid) specimen.grid = info.grid(spec, options.length);
-  return specimen;
-}
-
 /// y ← x as an encoding turns values, or what they add up to, row by row.
 void turn_values(const Term<double>& term, Side side, const Positions& at, View<const double, 4> x, View<double, 4> y) {
   const auto [batch, heads, time, dim] = x.shape;
@@ -89,6 +81,13 @@ void turn_values(const Term<double>& term, Side side, const Positions& at, View<
 }
 
 }  // namespace
+
+Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptions& options) {
+  Specimen specimen{.options = options, .by_index = info.by_index};
+  if (info.causal) specimen.causal = info.causal(spec);
+  if (info.grid) specimen.grid = info.grid(spec, options.length);
+  return specimen;
+}
 
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
          const std::shared_ptr<const void>& kept) {

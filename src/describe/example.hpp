@@ -33,6 +33,9 @@ std::shared_ptr<const Drawn<A>> drawn_encoding(const EncodingInfo& info, const R
 /// An example of what a description names: its parameters are drawn from the seed. `spec` may be empty.
 Specimen example_of(const Description& description, const SpecimenOptions& options, const Record& spec);
 
+/// An example that does nothing yet.
+Specimen blank(const EncodingInfo& info, const Record& spec, const SpecimenOptions& options);
+
 /// The same of an encoding with a spec and parameters that the caller has; `kept` lives as long as the specimen.
 void act(Specimen& specimen, const EncodingInfo& info, const Record& spec, const Made<double>& made,
          const std::shared_ptr<const void>& kept);

@@ -16,15 +16,22 @@ namespace {
 /// Squares of powers of two, so that an image's grid is whole.
 constexpr std::array<Index, 3> lengths = {64, 256, 1024};
 
-Property count_property(const char* name, Index here, const std::array<Index, 3>& at) {
+Property count_property(const char* name, Index here, const std::array<Index, 3>& at, const Specimen& of) {
+  const Verdict verdict = here > 0 ? Verdict::yes : Verdict::no;
+  const auto number = static_cast<double>(here);
+  if (here == 0 && at[2] == 0) return {name, verdict, "none", number};
+  const std::string own = concat(here, " numbers of its own, as trained, none drawn: ");
+  if (of.own_tokens > 0) {
+    return {name, verdict, concat(own, "they end at ", of.own_tokens, of.own_tokens == 1 ? " token" : " tokens"),
+            number};
+  }
   const std::string order = growth(at[0], at[1], at[2]);
+  if (of.own_numbers && order == "O(1)") return {name, verdict, own + "as many at any length", number};
   const std::string grows = order == "grows" ? order : concat("grows as ", order);
-  return {name, here > 0 ? Verdict::yes : Verdict::no,
-          here == 0 && at[2] == 0
-              ? "none"
-              : concat(here, " numbers; ", at[0], ", ", at[1], ", ", at[2],
-                       " at lengths 64, 256, 1024: ", order == "O(1)" ? "the length does not matter" : grows),
-          static_cast<double>(here)};
+  return {name, verdict,
+          concat(here, " numbers; ", at[0], ", ", at[1], ", ", at[2],
+                 " at lengths 64, 256, 1024: ", order == "O(1)" ? "the length does not matter" : grows),
+          number};
 }
 
 /// A few arrays of this many numbers are alive at once.
@@ -65,8 +72,10 @@ std::string growth(Index at_length, Index at_fourfold, Index at_sixteenfold) {
 
 Examples::Examples(const Description& entry, const SpecimenOptions& options, const Executor& on)
     : probe(entry, options) {
+  if (probe.specimen.own_tokens > 0) return;  // there are none for another length
   constexpr Index seeds = 3;
-  other_seeds.resize(probe.specimen.parameters > 0 ? seeds - 1 : 0);
+  const bool drawn = probe.specimen.parameters > 0 && !probe.specimen.own_numbers;
+  other_seeds.resize(drawn ? seeds - 1 : 0);
   const Index others = static_cast<Index>(other_seeds.size()), sizes = static_cast<Index>(lengths.size());
   each(on, sizes + others, [&](Index task) {
     SpecimenOptions changed = options;
@@ -84,11 +93,13 @@ Examples::Examples(const Description& entry, const SpecimenOptions& options, con
 }
 
 Property check_parameters(const Examples& examples) {
-  return count_property("parameters", examples.probe.specimen.parameters, examples.counts.parameters);
+  const Specimen& one = examples.probe.specimen;
+  return count_property("parameters", one.parameters, examples.counts.parameters, one);
 }
 
 Property check_memory(const Examples& examples) {
-  return count_property("memory", examples.probe.specimen.held, examples.counts.held);
+  const Specimen& one = examples.probe.specimen;
+  return count_property("memory", one.held, examples.counts.held, one);
 }
 
 std::vector<Property> check(const Description& entry, const SpecimenOptions& options, const Executor& on,
@@ -125,6 +136,7 @@ Comparison compare(const Description& entry, const SpecimenOptions& options, con
   const Probe& probe = examples.probe;
   const Property extensible = check_extensible(probe, on);
   const std::array<Index, 3>& held = examples.counts.held;
+  const Index ends = probe.specimen.own_tokens;
   return {.name = entry.name,
           .sites = sites(probe.specimen),
           .learnable = probe.specimen.parameters > 0,
@@ -132,9 +144,12 @@ Comparison compare(const Description& entry, const SpecimenOptions& options, con
           .relative = check_relative(probe).verdict,
           .decay = check_decay(examples, on).verdict,
           .past_length = extensible.evidence.substr(0, extensible.evidence.find(':')),
-          .memory = held[2] == 0 ? "none" : growth(held[0], held[1], held[2]),
+          .memory = ends > 0       ? concat("ends at ", ends)
+                    : held[2] == 0 ? "none"
+                                   : growth(held[0], held[1], held[2]),
           .parameters = probe.specimen.parameters,
-          .length = probe.options().length};
+          .length = probe.options().length,
+          .own_numbers = probe.specimen.own_numbers};
 }
 
 }  // namespace bearing::inspect

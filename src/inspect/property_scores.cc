@@ -141,7 +141,7 @@ struct Decays {
 Property check_decay(const Examples& examples, const Executor& on) {
   constexpr Index draws = 16;
   Decays before, after;
-  const bool causal = examples.probe.specimen.causal, learns = examples.probe.specimen.parameters > 0;
+  const bool causal = examples.probe.specimen.causal, learns = !examples.other_seeds.empty();
   if (examples.probe.line() < 4) return {"decay", Verdict::not_applicable, "too short a line of tokens", nan};
   const auto add = [&](const Specimen& specimen) {
     const std::vector<Keys> towards = causal ? std::vector{Keys::before} : std::vector{Keys::before, Keys::after};
@@ -193,7 +193,8 @@ Property check_symmetric(const Probe& probe) {
   evidence += " of the largest";
   // Rounding of sums in another order.
   const bool symmetric = off < 0x1p-53 * 64 * static_cast<double>(probe.options().dim);
-  const Verdict verdict = symmetric ? Verdict::yes : specimen.parameters > 0 ? Verdict::learned : Verdict::no;
+  const bool drawn = specimen.parameters > 0 && !specimen.own_numbers;
+  const Verdict verdict = symmetric ? Verdict::yes : drawn ? Verdict::learned : Verdict::no;
   return {"symmetric", verdict, evidence, off};
 }
 
@@ -212,8 +213,9 @@ Property check_deterministic(const Description& entry, const Probe& probe) {
   const bool cut = same_bits(first, logits(probe.specimen, one)) && same_bits(first, logits(probe.specimen, three));
   const auto word = [](bool same) { return same ? "the same bits" : "other bits"; };
   return {"deterministic", again && anew && cut ? Verdict::yes : Verdict::no,
-          concat("called again: ", word(again), "; made again from the seed: ", word(anew),
-                 "; work cut for 1 and 3 workers, last task first: ", word(cut)),
+          concat("called again: ", word(again),
+                 probe.specimen.own_numbers ? "; made again of its numbers: " : "; made again from the seed: ",
+                 word(anew), "; work cut for 1 and 3 workers, last task first: ", word(cut)),
           nan};
 }
 

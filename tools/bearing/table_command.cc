@@ -75,7 +75,8 @@ std::string contents_of(const std::string& kind, const inspect::Specimen& specim
   } else {
     out = fmt::format("scores of queries and keys drawn from seed {}", seed);
   }
-  if (specimen.parameters > 0) out += fmt::format("; what is learned is drawn from seed {}", seed);
+  if (specimen.parameters > 0 && !specimen.own_numbers)
+    out += fmt::format("; what is learned is drawn from seed {}", seed);
   return out;
 }
 

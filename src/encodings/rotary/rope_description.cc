@@ -263,6 +263,8 @@ auto example_of(Change change) {
     const auto table = std::make_shared<const RopeTable<double>>(frequencies, size.length);
     Specimen specimen = turned_by(size, table, table);
     specimen.frequencies = frequencies.inv_freq;
+    specimen.parameters = std::ssize(rope.log_factors), specimen.held += specimen.parameters;
+    specimen.own_numbers = specimen.parameters > 0;  // no seed draws what a spec states
     // Two axes are an image's. Of more, those of text are measured, whose tokens stand at one number on all of them.
     if (frequencies.axes == 2) specimen.grid = inspect::square_grid(size.length);
     return specimen;
