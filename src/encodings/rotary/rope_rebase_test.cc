@@ -271,13 +271,20 @@ TEST(RopeRebase, HasTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-/// Errors of a thousand shifts there and back, relative to each pair's norm.
+/// Errors of many shifts, relative to each pair's norm.
 struct Growth {
   double root_mean_square = 0, worst = 0;
 };
 
+std::vector<Index> random_steps() {
+  Random random(8);
+  std::vector<Index> steps;
+  for (int n = 0; n < 1000; ++n) steps.push_back(random.integer(-300, 300));
+  return steps;
+}
+
 template <class T>
-Growth thousand_shifts() {
+Growth after(const char* what, const std::vector<Index>& steps) {
   Random random(8);
   const RopeFrequencies f = resolve({.head_dim = 128, .base = 500'000, .pairing = Pairing::half});
   const Shape shape{1, 8, 16, 128};
@@ -292,8 +299,7 @@ Growth thousand_shifts() {
     return copy;
   }();
   Index total = 0;
-  for (int n = 0; n < 1000; ++n) {
-    const Index by = random.integer(-300, 300);
+  for (const Index by : steps) {
     shift(f, by, k.view());
     total += by;
   }
@@ -309,31 +315,40 @@ Growth thousand_shifts() {
     }
   }
   growth.root_mean_square = std::sqrt(growth.root_mean_square);
-  return growth;
-}
-
-void print(const char* type, const Growth& growth) {
-  std::cout << "1,000 shifts in " << type << ": error " << growth.root_mean_square
+  std::cout << steps.size() << " shifts " << what << ": error " << growth.root_mean_square
             << " of the pair's norm in the mean, " << growth.worst << " at worst\n";
+  return growth;
 }
 
 // One shift: 3 ulp of the norm, at most 3·2^-23 of it; a thousand may add up to a thousand times that.
 TEST(RopeRebase, AThousandShiftsInFloatStayWithinAThousandTimesOneShiftsBound) {
-  const Growth growth = thousand_shifts<float>();
-  print("float32", growth);
-  EXPECT_LE(growth.worst, 1000 * 3 * 0x1p-23);
-  EXPECT_GT(growth.worst, 0);
+  const Growth random = after<float>("by random steps in float32", random_steps());
+  EXPECT_LE(random.worst, 1000 * 3 * 0x1p-23);
+  EXPECT_GT(random.worst, 0);
+  EXPECT_LE(after<float>("by -1 in float32", std::vector<Index>(1000, -1)).worst, 1000 * 3 * 0x1p-23);
+  EXPECT_LE(after<float>("by -100 in float32", std::vector<Index>(10, -100)).worst, 10 * 3 * 0x1p-23);
 }
 
 // bf16 keeps 8 bits: an ulp is at most 2^-7 of an element, so one rounding leaves an element's error with a variance of
 // at most (2^-7)²/12 of its square, and a pair's of its norm's. Roundings of a thousand different angles are as good as
 // independent: their root mean square is at most √(1000/12)·2^-7 = 0.071. Adding up instead, they would reach
-// 2^-9·1000.
-TEST(RopeRebase, AThousandShiftsInBfloat16GrowLikeIndependentRoundings) {
-  const Growth growth = thousand_shifts<Bfloat16>();
-  print("bfloat16", growth);
-  EXPECT_LE(growth.root_mean_square, std::sqrt(1000.0 / 12) * 0x1p-7);
-  EXPECT_GT(growth.root_mean_square, 1e-3) << "no rounding at all: was anything shifted?";
+// 2^-9·1000. f16 has three bits more.
+TEST(RopeRebase, AThousandDifferentShiftsIn16BitsGrowLikeIndependentRoundings) {
+  const Growth bf16 = after<Bfloat16>("by random steps in bfloat16", random_steps());
+  EXPECT_LE(bf16.root_mean_square, std::sqrt(1000.0 / 12) * 0x1p-7);
+  EXPECT_GT(bf16.root_mean_square, 1e-3) << "no rounding at all: was anything shifted?";
+  const Growth f16 = after<Float16>("by random steps in float16", random_steps());
+  EXPECT_LE(f16.root_mean_square, std::sqrt(1000.0 / 12) * 0x1p-10);
+}
+
+// A turn below half an ulp of both elements (2^-9 of one in bf16) leaves the pair as it was: a pair with θ = 2^-10
+// turns by 1 radian in a thousand steps, and is off by 2·sin(1/2). So the worst pair is off by more than 0.9 of its
+// norm, and the same way in fewer calls costs no more than these calls may: 2^-8 each, 2^-11 in f16.
+TEST(RopeRebase, AThousandShiftsByOneTokenIn16BitsErrInTheSameDirection) {
+  EXPECT_GT(after<Bfloat16>("by -1 in bfloat16", std::vector<Index>(1000, -1)).worst, 2 * std::sin(0.5));
+  EXPECT_LE(after<Bfloat16>("by -100 in bfloat16", std::vector<Index>(10, -100)).worst, 10 * 0x1p-8);
+  EXPECT_GT(after<Float16>("by -1 in float16", std::vector<Index>(1000, -1)).worst, 2 * std::sin(0.5 / 8));
+  EXPECT_LE(after<Float16>("by -100 in float16", std::vector<Index>(10, -100)).worst, 10 * 0x1p-11);
 }
 
 TEST(RopeRebase, ThereAndBackReturnsWithinTwoShiftsBound) {
