@@ -37,7 +37,10 @@ bool read_atoms(const Config& config, Model& model) {
   rope.axes.still = dim / 2 - pairs;
   model.head_dim = dim;
   const Index layers = plain_size(file, {"num_hidden_layers"}, 3, most_layers);
-  model.layers.assign(static_cast<std::size_t>(layers), Layer{.encoding = rope, .positions = where});
+  Layer layer{.encoding = rope, .type = sliding_attention, .positions = where};
+  const Index width = file.integer("sliding_window", 1, most_positions).value_or(128);  // of both sides together
+  layer.window = width / 2 + 1, layer.window_after = width / 2;
+  model.layers.assign(static_cast<std::size_t>(layers), layer);
   return true;
 }
 

@@ -84,6 +84,7 @@ void fill_rotary(Config& config, Model& model) {
   model.head_dim = config.head_dim;
   model.context_length = config.positions;
   model.trained_length = first_trained_length(config, model.layers);
+  hf::read_inputs_beside_rotation(config, model);
 }
 
 Model read_part(const hf::Part& part) {

@@ -27,6 +27,22 @@ void read_parakeet(const Object& file, Model& model) {
   all_layers(model, plain_size(file, {"num_hidden_layers"}, 24, most_layers), xl);
 }
 
+/// A frame sees its own chunk, which ends with the frames that the model looks ahead, and those before it of which the
+/// window holds the whole.
+void limit_to_lookahead(const Object& file, std::vector<Layer>& layers) {
+  constexpr const char* key = "default_num_lookahead_tokens";
+  const Index window = plain_size(file, {"sliding_window"}, 71, most_positions);
+  if (!file.has(key)) file.warn(key, "not in the file; 13 is assumed", json::Weight::slight);
+  const Index chunk = file.integer(key, 0, most_positions - 1).value_or(13) + 1;
+  const Index before = (window - 1) / chunk;
+  for (Layer& layer : layers) see_chunks(layer, chunk, before);
+  file.warn(key,
+            "a frame sees its own chunk of " + std::to_string(chunk) + " frames and the " + std::to_string(before) +
+                " before it; a call may look ahead by another num_lookahead_tokens n: chunks have n + 1 frames then, "
+                "and (sliding_window - 1) / (n + 1), rounded down, are seen before",
+            json::Weight::slight);
+}
+
 /// By position_embeddings_type, which may be null. `usual`: the class' default.
 LayerEncoding by_type(const Object& file, const std::string& usual) {
   constexpr const char* key = "position_embeddings_type";
@@ -56,10 +72,7 @@ void limit_to_chunks(const Object& file, std::vector<Layer>& layers) {
   if (file.mentions("speech_encoder_chunk_size") && !file.has("speech_encoder_chunk_size")) return;
   const Index chunk = file.integer("speech_encoder_chunk_size", 1, most_positions).value_or(20'000);
   const Index before = file.integer("speech_encoder_left_chunk_num", -1, most_positions).value_or(128);
-  for (Layer& layer : layers) {
-    layer.type = "chunked_attention", layer.window = chunk, layer.window_after = chunk - 1;
-    layer.chunks_before = before;
-  }
+  for (Layer& layer : layers) see_chunks(layer, chunk, before);
   file.warn("speech_encoder_left_chunk_num",
             "a frame also sees " + (before < 0 ? "all" : "the " + std::to_string(before)) + " chunks before its own",
             json::Weight::slight);
@@ -96,7 +109,11 @@ void add_conformer_types(std::vector<std::string_view>& to) { to.insert(to.end()
 bool read_conformers(const Config& config, Model& model) {
   const Object& file = config.file;
   const std::string& type = config.model_type;
-  if (type == "parakeet_encoder" || type == "nemotron_asr_streaming_encoder") return read_parakeet(file, model), true;
+  if (type == "parakeet_encoder" || type == "nemotron_asr_streaming_encoder") {
+    read_parakeet(file, model);
+    if (type == "nemotron_asr_streaming_encoder") limit_to_lookahead(file, model.layers);
+    return true;
+  }
   if (type == "seamless_m4t" || type == "seamless_m4t_v2") {
     return read_seamless(file, type == "seamless_m4t_v2", model), true;
   }

@@ -107,6 +107,31 @@ InputRow as_switched(const Object& file, InputRow row) {
   return row;
 }
 
+/// Forecasts count on from what came before: their decoder's positions begin at context_length, Autoformer's
+/// label_length earlier.
+Index first_of_forecast(const Object& file, std::string_view model_type) {
+  const Keys keys = {"context_length", "prediction_length"};  // the class takes the second where the first is missing
+  const std::string_view key = file.spelled(keys);
+  if (key.empty()) {
+    file.warn(keys.front(),
+              "not in the file, and prediction_length neither: the decoder's first position is it, and 0 is shown",
+              json::Weight::grave);
+    return 0;
+  }
+  const Index context = *file.integer(key, 1, most_positions);
+  if (model_type != "autoformer") return context;
+  const Index again = file.integer("label_length", 0, most_positions).value_or(10);
+  if (again > context) {
+    file.notes().fail(file.pointer("label_length"),
+                      "must be at most context_length = " + std::to_string(context) + ", got " + std::to_string(again));
+  }
+  return context - again;
+}
+
+bool forecasts(std::string_view model_type) {
+  return model_type == "time_series_transformer" || model_type == "informer" || model_type == "autoformer";
+}
+
 void read_whisper(const Object& file, Model& model) {
   const Index dim = plain_size(file, {"d_model"}, 384);
   model.inputs.push_back({Sinusoidal{.dim = dim, .layout = SinusoidalLayout::tensor2tensor}, "encoder"});
@@ -169,6 +194,16 @@ void add_input_types(std::vector<std::string_view>& to) {
   to.insert(to.end(), {"whisper", "led"});
 }
 
+void read_inputs_beside_rotation(const Config& config, Model& model) {
+  if (config.model_type != "moonshine_streaming") return;
+  const auto encoder = config.file.object("encoder_config");
+  const Index usual = 320;
+  const Index dim = encoder ? plain_size(*encoder, {"hidden_size"}, usual) : usual;
+  model.inputs.push_back({.encoding = Learned{.length = config.positions, .dim = dim},
+                          .part = "cross-attention",
+                          .positions = "index of the encoder's frame, to whose last row the decoder adds it"});
+}
+
 bool read_inputs(const Config& config, Model& model) {
   const Object& file = config.file;
   const std::string& type = config.model_type;
@@ -197,6 +232,7 @@ bool read_inputs(const Config& config, Model& model) {
     for (const char* part : {"encoder", "decoder"}) {
       input.part = part;
       if (learned == nullptr) input.length = length_of_part(file, input.part);
+      if (input.part == "decoder" && forecasts(type)) input.first_position = first_of_forecast(file, type);
       model.inputs.push_back(input);
     }
   }

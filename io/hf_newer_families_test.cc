@@ -17,7 +17,8 @@ TEST(HfNewerFamilies, TurnNeighboursWhereTheirCodeDoes) {
             "8 sliding_attention@9+8 interleaved 150000 16/16 yarn");
   EXPECT_EQ(told_of("blt_local_decoder"), "8 full_attention interleaved 500000 16/16 default");
   EXPECT_EQ(told_of("pe_audio_encoder"), "8 full_attention interleaved 20000 16/16 default");
-  EXPECT_EQ(told_of("moonshine_streaming", R"("head_dim": 40)"), "8 full_attention interleaved 10000 32/40 default");
+  EXPECT_EQ(told_of("moonshine_streaming", R"("head_dim": 40)"),
+            "cross-attention input learned 4096x320 | 8 full_attention interleaved 10000 32/40 default");
 }
 
 TEST(HfNewerFamilies, OfLatentAttentionTurnTheirLastDimensions) {

@@ -101,7 +101,8 @@ bool read_not_rotary(const Config& config, Model& model) {
   const std::string why = row == nullptr ? "" : row->why;
   if (inputs || scores) {
     if (!scores) plain_layers(config, name.empty() ? LayerEncoding(NoPosition{}) : OtherEncoding{name, why}, model);
-    return read_plain_sizes(config, model), true;
+    read_plain_sizes(config, model);
+    return read_windows(config, model), true;
   }
   if (config.family.is(half_of_channels) && file.flag("position_encoding_2d").value_or(false)) {
     file.warn("position_encoding_2d", "ChatGLM-6B's two-dimensional positions are not read", json::Weight::grave);
@@ -118,7 +119,8 @@ bool read_not_rotary(const Config& config, Model& model) {
               json::Weight::grave);
     plain_layers(config, OtherEncoding{name, why}, model);
   }
-  return read_plain_sizes(config, model), true;
+  read_plain_sizes(config, model);
+  return read_windows(config, model), true;
 }
 
 }  // namespace bearing::hf

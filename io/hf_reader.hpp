@@ -162,6 +162,12 @@ RopeAxes read_axes(const Config& config, const Parameters& parameters, Index rot
 /// A layer's window, which is the file's number of tokens, as the model's code counts it (hf_windows.cc).
 void see_as_its_code_does(const Config& config, Layer& layer);
 
+/// A layer whose queries see their own chunk of so many tokens, both ways, and `before` chunks before it (−1: all).
+void see_chunks(Layer& layer, Index chunk, Index before);
+
+/// What the layers of a model that is not rotary see, where its code has windows or chunks.
+void read_windows(const Config& config, Model& model);
+
 /// All layers: type, window and encoding. Fills config.types and config.kinds.
 std::vector<Layer> read_layers(Config& config);
 
@@ -174,6 +180,7 @@ bool read_not_rotary(const Config& config, Model& model);
 /// What a model that is not rotary adds to its input, and what its layers add to scores; false for a model_type whose
 /// numbers are not read (hf_inputs.cc, hf_scores.cc).
 bool read_inputs(const Config& config, Model& model);
+void read_inputs_beside_rotation(const Config& config, Model& model);
 bool read_scores(const Config& config, Model& model);
 
 /// Adds so many layers, all alike (hf_scores.cc).

@@ -19,6 +19,7 @@ constexpr TableName rows[] = {
      "nystromformer rembert roberta-prelayernorm roc_bert splinter squeezebert tapas videomt visual_bert "
      "xmod yoso",
      "LearnedInputs", "", "embeddings.position_embeddings.weight"},
+    {"moonshine_streaming", "LearnedInputs", "cross-attention", "decoder.pos_emb.weight | pos_emb.weight"},
     {"opt", "LearnedInputs", "", "decoder.embed_positions.weight"},
     {"biogpt", "LearnedInputs", "", "embed_positions.weight"},
     {"bart mbart blenderbot blenderbot-small bigbird_pegasus mvp plbart led", "LearnedInputs", "encoder",
