@@ -19,7 +19,7 @@ from torch import Tensor
 from .. import _core
 from .dispatch import Op, op, with_or_without_numbers
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
-from .regions import regions_of
+from .regions import band_of, regions_of
 from .triton import device
 from .triton.plan import refusal
 from .words import in_words_of
@@ -200,7 +200,7 @@ def attention_now(
         there = _in_triton("forward")
         options = there.Options(
             sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, block_table, mask, window, q_first,
-            k_first, scale, soft_cap, layout,
+            k_first, scale, soft_cap, layout, band_of(regions),
         )  # fmt: skip
         return there.forward(_bare(q), _bare(k), _bare(v), _plain(parameters), encodings, options, out_dtype)
     found = _core.attention(
@@ -279,7 +279,7 @@ def attention_backward(
         there = _in_triton("backward")
         options = there.Options(
             sinks, q_positions, k_positions, k_lengths, key_mask, visible, q_starts, k_starts, None, mask, window, q_first,
-            k_first, scale, soft_cap, layout,
+            k_first, scale, soft_cap, layout, band_of(regions),
         )  # fmt: skip
         rows = _plain([out, lse, q, k, v])
         return there.backward(_bare(d_out), _optional(d_lse), *rows, _plain(parameters), encodings, options, learned)

@@ -25,7 +25,7 @@ def text_of_regions(
             )
         if isinstance(band, str):
             return _checked(function, "band", band)
-        _core._band_text(function, band)  # raises TypeError for another object
+        _check_band(function, band)
         return json.dumps(band.to_dict())
     if not regions and (regions is None or isinstance(regions, str)):
         return ""
@@ -49,13 +49,33 @@ def regions_of(text: str) -> dict[str, Any]:
     return {name: getattr(_core, members["type"]).from_dict(members)}
 
 
+def band_of(text: str) -> tuple[int | None, int | None, int] | None:
+    """The begin, the end and the chunk of a band; None for the text of anything else."""
+    band = regions_of(text).get("band")
+    return None if band is None else (band.begin, band.end, band.chunk)
+
+
 @constant
 def _checked(function: str, name: str, text: str) -> str:
-    """The text, if it is of what the argument of this name takes. Raises ValueError."""
+    """The text, if it is of what the argument of this name takes. Raises ValueError, or RangeError for a band that cannot serve."""
     try:
         given = regions_of(text)[name]
-        (_core._band_text if name == "band" else _core._region_text)(function, given)
+        if name == "regions":
+            _core._region_text(function, given)
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         wanted = "a DistanceBand's" if name == "band" else "a spec's or regions'"
         raise ValueError(f"[{function}] {name}: must be JSON of {wanted} to_dict() as a text, got {text!r}") from error
+    if name == "band":
+        _check_band(function, given)
     return text
+
+
+def _check_band(function: str, band: Any) -> None:
+    """Raises TypeError for another object, and RangeError as the library does, which the kernels for GPUs do not ask."""
+    _core._band_text(function, band)
+    if band.chunk < 0:
+        raise _core.RangeError(
+            f"[{function}] band: must have chunks of at least 1 position, or 0 for none, got {band.chunk}"
+        )
+    if band.begin is not None and band.end is not None and band.begin > band.end:
+        raise _core.RangeError(f"[{function}] band: must not end before it begins, got {band.begin} to {band.end}")

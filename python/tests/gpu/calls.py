@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 
+import bearing
 import bearing.torch as bt
 import pytest
 import torch
@@ -165,6 +166,15 @@ MASKS = {
     "window, causal": {"mask": "causal", "window": (6, -1), "q_positions": 8, "k_positions": 0},
     "window, by index": {"mask": "causal_bottom_right", "window": (4, 0)},
 }
+
+
+BANDS = [
+    bearing.DistanceBand(begin=0, end=1, chunk=7),
+    bearing.DistanceBand(begin=-2, end=9),
+    bearing.DistanceBand(begin=1, end=3, chunk=4),
+    bearing.DistanceBand(begin=5),
+    bearing.DistanceBand(end=0, chunk=11),
+]
 
 
 HOLES = {

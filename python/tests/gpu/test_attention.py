@@ -19,7 +19,22 @@ from bearing.torch.triton import runs_kernel
 from bearing.torch.triton.forward import forward
 from bearing.torch.triton.options import Options
 from bearing.torch.triton.start import Started, is_wide
-from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, agree, close, doubled, padded, quick, rows, small_tiles
+from calls import (
+    BANDS,
+    DIM,
+    HEADS,
+    HOLES,
+    K_LEN,
+    MASKS,
+    Q_LEN,
+    agree,
+    close,
+    doubled,
+    padded,
+    quick,
+    rows,
+    small_tiles,
+)
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -36,14 +51,67 @@ def test_every_mask(name, device):
     agree(device, t5(), slope=1, **MASKS[name])
 
 
-@pytest.mark.parametrize("name", HOLES)
-def test_what_hides_keys(name, device):
+def of_two(name):
+    """What hides keys, for two sequences."""
     options = dict(HOLES[name])
     if "key_mask" in options:
         options["key_mask"] = options["key_mask"].repeat(2, 1)
     if "visible" in options:
         options["visible"] = options["visible"].expand(2, HEADS, -1, -1)
-    agree(device, t5(), inputs=rows(device, batch=2), slope=1, **options)
+    return options
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_what_hides_keys(name, device):
+    agree(device, t5(), inputs=rows(device, batch=2), slope=1, **of_two(name))
+
+
+@pytest.mark.parametrize("place", range(len(MASKS)))
+def test_bands_beside_every_mask(place, device):
+    """By position, whatever the mask goes by: two of them beside each."""
+    options = [*MASKS.values()][place]
+    for band in (BANDS[place % 5], BANDS[(place + 2) % 5]):
+        agree(device, t5(), slope=1, band=band, **options)
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_bands_beside_what_hides_keys(name, device):
+    band = BANDS[[*HOLES].index(name) % 3]
+    agree(device, t5(), inputs=rows(device, batch=2), slope=1, band=band, **of_two(name))
+
+
+@pytest.mark.parametrize("band", BANDS, ids=str)
+def test_bands_by_positions_of_tokens(band, device):
+    """In any order, and before 0."""
+    q_at, k_at = torch.randperm(Q_LEN) - 9, torch.stack([torch.randperm(K_LEN), torch.arange(K_LEN) - 12])
+    on_axes = torch.stack([k_at // 2, k_at % 2])
+    fixed, both = t5().requires_grad_(False), rows(device, batch=2)
+    agree(device, inputs=both, mask="none", band=band, q_positions=q_at, k_positions=k_at)
+    agree(device, inputs=both, mask="causal_bottom_right", window=(7, 0), band=band, k_positions=k_at)
+    there = {"q_positions": q_at, "k_positions": k_at, "window": (9, -1), "mask": "causal"}
+    agree(device, fixed, inputs=both, band=band, **there)
+    agree(device, fixed, inputs=both, band=band, **(there | {"q_positions": q_at // 2, "k_positions": on_axes}))
+
+
+def test_a_band_has_chunks_of_any_length(device):
+    for chunk, first in ((2**62, 5), (2**62, -6), (2**33, -(2**31)), (1, 4)):
+        band, at = bearing.DistanceBand(begin=0, end=1, chunk=chunk), {"q_positions": first + 3, "k_positions": first}
+        agree(device, mask="none", band=band, **at)
+    far = bearing.DistanceBand(begin=-(2**63), end=2**63 - 1)
+    agree(device, mask="none", band=far)
+    agree(device, mask="none", band=bearing.DistanceBand())
+
+
+def test_wrong_bands_are_refused_in_the_library_s_words(device):
+    q, k, v = (x.detach() for x in rows(device))
+    for wrong in ({"begin": 3, "end": 1}, {"end": 1, "chunk": -4}):
+        band = bearing.DistanceBand(**wrong)
+        with pytest.raises(bearing.RangeError) as want:
+            bearing.attention(*map(doubled, (q, k, v)), mask="none", band=band)
+        for name, call in (("attention", bt.attention), ("plan", bt.plan)):
+            with pytest.raises(bearing.RangeError, match=rf"^\[{name}\] band: ") as found:
+                call(q, k, v, mask="none", band=band)
+            assert str(found.value).split(" ", 1)[1] == str(want.value).split(" ", 1)[1]
 
 
 def test_positions_of_tokens(device):

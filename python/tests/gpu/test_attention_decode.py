@@ -13,7 +13,7 @@ import torch
 from bearing import _core
 from bearing.torch.encoding import build, encodings_of, forms_of, tensors_of
 from bearing.torch.triton import forward, launches, runs_kernel, tiles, visible
-from calls import DIM, ROUNDING, VALUE_DIM, WIDE_ROUNDING, close, doubled, quick, small_tiles
+from calls import BANDS, DIM, ROUNDING, VALUE_DIM, WIDE_ROUNDING, close, doubled, quick, small_tiles
 from place import INTERPRETED
 
 __all__ = ["quick", "small_tiles"]  # fixtures
@@ -162,6 +162,7 @@ def test_steps_that_differ_share_nothing(device, monkeypatch):
         (q, k[:, :, 1:], v[:, :, 1:], plain), (q, k[:, :1], v[:, :1], plain), (q, k, v[..., 1:], plain),
         (q.half(), k.half(), v.half(), plain), (q, k, v, {"mask": "none", "sinks": torch.zeros(4)}),
         (q, k, v, {"mask": "causal", "q_positions": 20}), (q, k, v, {"mask": "causal", "q_positions": 30}),
+        *((q, k, v, {"mask": "none", "q_positions": 30, "band": band}) for band in BANDS[:2]),
     ]  # fmt: skip
     for _ in range(2):
         for *rows, options in calls:
@@ -240,6 +241,21 @@ def test_a_tile_has_all_heads_that_share_keys():
         assert launches.packed(one, q_len, dtype) is one
 
 
+@pytest.mark.parametrize("band", BANDS, ids=str)
+def test_steps_in_bands(band, device):
+    """Heads that share keys, lengths of sequences, windows, positions of tokens, pages; and steps that follow each other."""
+    lengths = torch.tensor([LENGTH, 9])
+    for at in (LENGTH - 1, LENGTH - 2):
+        agrees(device, *inputs(device), bias(), mask="causal", band=band, q_positions=at, k_positions=0)
+    agrees(device, *inputs(device, 3), [], mask="causal_bottom_right", band=band, q_positions=40, k_lengths=lengths)
+    agrees(device, *inputs(device, 2), bias(), mask="none", window=(20, 3), band=band, q_positions=30, k_positions=7)
+    placed = {"q_positions": torch.tensor([[40], [7]]), "k_positions": torch.arange(LENGTH)[None].repeat(2, 1)}
+    agrees(device, *inputs(device), bias(), mask="causal", band=band, **placed)
+    paged = {"block_table": TABLE, "k_lengths": LENGTHS, "q_positions": 28, "k_positions": 0}
+    q = torch.randn(2, 4, 2, DIM, device=device)
+    agrees(device, q, *pages(device), bias(), mask="none", band=band, **paged)
+
+
 RULES = {
     "none": ("none", (-1, -1), 3),
     "none, by tokens' positions": ("causal", (-1, -1), None),
@@ -261,8 +277,11 @@ def test_runs_in_one_launch(name, lengths, device):
     spread = None if lengths is None else torch.stack([lengths, lengths], 1).to(device)[:, 0]
     for q_len in (1, 16, 130):
         rules = visible.Rules(mask, window, q_len, LENGTH, offset, spread, None, None, torch.device(device))
-        found, wanted = runs_kernel.runs(rules), visible.runs(rules)
-        assert all(torch.equal(x, y) and x.dtype is y.dtype for x, y in zip(found, wanted, strict=True))
+        for band in (None, *BANDS):
+            given = band and visible.Band.of(band.begin, band.end, band.chunk, -5)
+            rules = rules._replace(band=given)
+            found, wanted = runs_kernel.runs(rules), visible.runs(rules)
+            assert all(torch.equal(x, y) and x.dtype is y.dtype for x, y in zip(found, wanted, strict=True))
 
 
 def test_positions_of_each_sequence(device):

@@ -89,7 +89,7 @@ def forward(call, blocks, block_stride, sinks, out, out_strides, lse, share, KIN
     if KIND.finds_runs:
         first, end = run_of(
             b, i, call.lengths, call.lengths_stride, call.q_len, call.k_len, call.offset, call.least, call.most,
-            KIND.lengths, KIND.own, KIND.by_end,
+            call.chunks[0], call.chunks[1], call.chunks[2], call.chunks[3], KIND.lengths, KIND.own, KIND.by_end, KIND.banded,
         )  # fmt: skip
         first, end = tl.where(there, first, 0), tl.where(there, end, 0)
     else:

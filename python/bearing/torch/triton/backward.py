@@ -159,7 +159,8 @@ def _d_numbers(work: Work, grads: Grads, at: Distances) -> Tensor:
     blocks = work.visible.key_blocks(size, size)
     parts = grads.lse.new_empty(chunks, work.heads, count, 2 * size)
     args = work.call_for(kind), grads, blocks, stride_of(blocks), parts, lowest, count, chunks, work.batch
-    checked = kind.holes or not work.rules.counted
+    in_chunks = work.rules.band is not None and work.rules.band.chunk > 1  # they hide tiles of each diagonal
+    checked = kind.holes or in_chunks or not work.rules.counted
     programs = count * work.heads * chunks
     start(attend_diagonals.d_distances, parts.device, programs, args, how, KIND=kind, CHECKED=checked)
     return on_diagonals.by_distance(parts, work, at, size)

@@ -49,8 +49,8 @@ def distances_of(rules: Rules, q_at: Tensor | None, k_at: Tensor | None) -> Dist
     else:
         ends = torch.stack([q_at.min(), q_at.max(), k_at.min(), k_at.max()]).tolist()
         least, most = ends[2] - ends[1], ends[3] - ends[0]
-    shown = max(least, rules.limits[0]), min(most, rules.limits[1])
-    if rules.by_position and shown[0] <= shown[1]:
+    shown = max(least, rules.distances[0]), min(most, rules.distances[1])
+    if shown[0] <= shown[1]:
         least, most = shown
     if most - least >= MOST:
         raise _core.RangeError(

@@ -30,6 +30,7 @@ class Options(NamedTuple):
     scale: float | None
     soft_cap: float
     layout: str
+    band: tuple[int | None, int | None, int] | None = None  # a DistanceBand's begin, end and chunk
 
     @property
     def tensors(self) -> Sequence[Tensor | None]:
@@ -40,7 +41,8 @@ class Options(NamedTuple):
     def numbers(self) -> Sequence[Any]:
         """The others, which may be put in a dictionary."""
         scale = None if self.scale is None else float(self.scale)
-        return self.mask, tuple(self.window), self.q_first, self.k_first, scale, float(self.soft_cap), self.layout
+        first = self.mask, tuple(self.window), self.q_first, self.k_first
+        return *first, scale, float(self.soft_cap), self.layout, self.band
 
 
 _NUMBERS = Options._fields.index("mask")

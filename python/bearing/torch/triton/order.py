@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .visible import Rules
+from .visible import FAR, Rules
 
 
 class Ranges(NamedTuple):
@@ -23,16 +23,21 @@ def ranges(rules: Rules, q_at: Tensor, k_at: Tensor) -> Ranges:
     """Of positions [axes, batch or 1, time]. A causal mask goes by all axes, all else by the first one. The device is not waited
     for."""
     q, k = q_at[0], k_at[0]
-    least, most = rules.limits
+    least, most = rules.limits if rules.by_position else (-FAR, FAR)
     first, end = q + least, q + most + 1
-    q_ranks, ranks = _in_order(q_at, k_at)
+    if rules.band is not None:
+        chunk = q - q % rules.band.chunk
+        first, end = torch.maximum(first, chunk + rules.band.first), torch.minimum(end, chunk + rules.band.end)
+    q_ranks, ranks = _in_order(q_at, k_at) if rules.by_axes else _in_order(q_at[:1], k_at[:1])
     # The first axis rises with the rank, so that what is seen by it alone is a range of ranks, too.
     at, in_order = k.expand(ranks.shape).sort(dim=1).values, ranks.sort(dim=1).values
     in_order = torch.nn.functional.pad(in_order, (0, 1), value=q_at.shape[2] + k_at.shape[2])
     first, end = (
         in_order.gather(1, torch.searchsorted(at, edge.expand(q_ranks.shape).contiguous())) for edge in (first, end)
     )
-    return Ranges(*(x.to(torch.int32) for x in (ranks, first, torch.minimum(end, q_ranks + 1))))
+    if rules.by_axes:
+        end = torch.minimum(end, q_ranks + 1)
+    return Ranges(*(x.to(torch.int32) for x in (ranks, first, end)))
 
 
 def _in_order(q_at: Tensor, k_at: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
 from ..layers import mixed, scores
-from ..regions import regions_of, text_of_regions
+from ..regions import band_of, text_of_regions
 from . import device
 from .device import takes
 from .mixed import width_of
@@ -100,9 +100,8 @@ def refusal(
     why = device.MISSING or _of_rows(q, k, v)
     if why:
         return why
-    if regions:
-        what = "bands of distances" if "band" in regions_of(regions) else "regions of one softmax"
-        return f"{what} are computed on the CPU alone"
+    if regions and band_of(regions) is None:
+        return "regions of one softmax are computed on the CPU alone"
     if any(at.is_floating_point() for at in positions):
         return "positions must be whole numbers"
     learned = False

@@ -23,7 +23,7 @@ class Call(NamedTuple):
     v: Any
     first: Any  # the run of keys that each query sees: [batch or 1, q_len]; None where the kernel finds it …
     end: Any
-    lengths: Any  # … by how many keys a sequence has [batch], or None, and by `offset`
+    lengths: Any  # … by how many keys a sequence has [batch], or None, by `offset` and `chunks`
     bias: Any  # [heads, distances], or None; BESIDE numbers more on each side may be read, and are not used
     factors: Any  # what bias is by if it is in parts (bias_numbers.Parts), or None
     lines: Any  # of the bias in tiles of the kernel's size, [heads, lines, 2], or None (bias_lines.py)
@@ -47,6 +47,7 @@ class Call(NamedTuple):
     run_stride: int
     lengths_stride: int
     offset: int  # a query's place is so far to the right of its index
+    chunks: tuple[int, int, int, int]  # runs_kernel.chunks_of()
     bias_stride: int
     factor_stride: int
     distances: int
@@ -114,6 +115,7 @@ class Kind:
     lengths: bool
     own: bool  # … queries' places …
     by_end: bool  # … and these on the last key
+    banded: bool  # … and chunks
     packed: bool = False  # whether a tile's rows are the queries of all heads that share a key head
 
     def of(self, rows: int, cols: int, stages: int = 1, lines: bool = False) -> Kind:

@@ -13,11 +13,33 @@ from torch import Tensor
 from .device import for_good, kept
 
 
+class Band(NamedTuple):
+    """Which keys a query sees by how far they lie behind it, whatever a mask goes by: those from `first` to `end` - 1, counted
+    from where the query's chunk begins.
+
+    chunk: how many positions one has; 1 where distances count. phase: the place of query 0 in its chunk, if positions rise by one.
+    """
+
+    chunk: int
+    phase: int
+    first: int
+    end: int
+
+    @staticmethod
+    def of(begin: int | None, end: int | None, chunk: int, q_first: int) -> Band | None:
+        """A DistanceBand's; None if it has no limits."""
+        if begin is None and end is None:
+            return None
+        chunk = min(max(1, chunk), FAR)
+        edge = lambda chunks, far: far if chunks is None else max(-4 * FAR, min((1 - chunks) * chunk, 4 * FAR))
+        return Band(chunk, q_first % chunk, edge(end, -4 * FAR), edge(begin, 4 * FAR))
+
+
 class Rules(NamedTuple):
     """What decides which keys a query sees, beside masks of keys and of pairs.
 
     mask, window: as the call has them. offset: the position of query 0 minus that of key 0, if both kinds of positions
-    rise by one; None where they are tensors: then masks by position are left to the kernel.
+    rise by one; None where they are tensors: then masks by position, and bands, are left to the kernel. band: its limits.
     """
 
     mask: str
@@ -30,6 +52,7 @@ class Rules(NamedTuple):
     k_starts: Tensor | None
     device: torch.device
     by_axes: bool = False  # whether positions are tensors, of several axes, all of which a mask goes by
+    band: Band | None = None
 
     @property
     def counted(self) -> bool:
@@ -49,9 +72,17 @@ class Rules(NamedTuple):
         return (-before if before >= 0 else -FAR), (after if after >= 0 else FAR)
 
     @property
+    def distances(self) -> tuple[int, int]:
+        """The least and the most distance of positions that is seen."""
+        least, most = self.limits if self.by_position else (-FAR, FAR)
+        if self.band is None:
+            return least, most
+        return max(least, self.band.first - self.band.chunk + 1), min(most, self.band.end - 1)
+
+    @property
     def checks_order(self) -> bool:
         """Whether the kernel must compare keys' ranks pair by pair (order.py), as no difference of positions says what is seen."""
-        return self.by_axes
+        return self.by_axes or (self.band is not None and self.offset is None)
 
     @property
     def checks_positions(self) -> bool:
@@ -124,6 +155,9 @@ def runs(rules: Rules) -> tuple[Tensor, Tensor]:
     if own is not None:
         least, most = rules.limits
         first, end = torch.maximum(first, own + least), torch.minimum(end, own + most + 1)
+    if rules.band is not None and rules.offset is not None:
+        chunk = i + rules.offset - (i + rules.band.phase) % rules.band.chunk
+        first, end = torch.maximum(first, chunk + rules.band.first), torch.minimum(end, chunk + rules.band.end)
     first = first.clamp(0, rules.k_len)
     return first.to(torch.int32).contiguous(), torch.maximum(end, first).to(torch.int32).contiguous()
 

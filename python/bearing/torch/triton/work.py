@@ -22,10 +22,10 @@ from .launches import DECODED
 from .mixed import Operands
 from .options import Options, check
 from .order import Ranges, ranges
-from .runs_kernel import places
+from .runs_kernel import NONE, chunks_of, places
 from .tables import Product, Tables, products, tables
 from .tiles import Call, Kind
-from .visible import Rules, Visible
+from .visible import Band, Rules, Visible
 
 
 class Work:
@@ -49,12 +49,13 @@ class Work:
         self.batch, self.heads, self.q_len, _ = q.shape
         group, page = q.shape[1] // k.shape[1], 0 if options.block_table is None else k.shape[2]
         self.k_len = k.shape[2] if options.block_table is None else options.block_table.shape[1] * page
-        q_at, k_at = self._positions(q.device)
+        band = options.band and Band.of(*options.band, options.q_first)
+        q_at, k_at = self._positions(q.device, band)
         self.rules = Rules(
             options.mask, (options.window[0], options.window[1]), self.q_len, self.k_len,
             None if q_at is not None else options.q_first - options.k_first,
             options.k_lengths, options.q_starts, options.k_starts, q.device,
-            by_axes=options.mask == "causal" and q_at is not None and len(q_at) + len(k_at) > 2,
+            by_axes=options.mask == "causal" and q_at is not None and len(q_at) + len(k_at) > 2, band=band,
         )  # fmt: skip
         order = ranges(self.rules, q_at, k_at) if self.rules.checks_order else None
         some = bool(self.terms.biases) and self.q_len > 0 and self.k_len > 0
@@ -65,6 +66,7 @@ class Work:
         self._finds_runs = self.decodes and options.q_starts is None
         self.visible = None if self._finds_runs else Visible(self.rules)
         own, by_end, self._offset = places(self.rules) if self._finds_runs else (False, False, 0)
+        self._chunks = chunks_of(self.rules) if self._finds_runs else None
         self.bias_at: Distances | None = distances_of(self.rules, q_at, k_at) if some else None
         self.products = self._products(q.shape[3], v.shape[3])
         self.tables = Tables((None,) * 4, None)
@@ -81,7 +83,7 @@ class Work:
             q_table=with_q, k_table=with_k, v_table=with_v, mixed=with_mix, mix_dim=mix_dim, mix_width=_width(mix_dim), capped=options.soft_cap > 0, keys=options.key_mask is not None,
             pairs=options.visible is not None, placed=q_at is not None, checked=self.rules.checks_positions, ordered=order is not None,
             sinks=options.sinks is not None, page=page, precision=precision_of(q), widened=INTERPRETED and q.dtype is torch.bfloat16,
-            finds_runs=self._finds_runs, lengths=self._finds_runs and options.k_lengths is not None, own=own, by_end=by_end,
+            finds_runs=self._finds_runs, lengths=self._finds_runs and options.k_lengths is not None, own=own, by_end=by_end, banded=self._chunks is not None,
         )  # fmt: skip
         self.call = self._call(q, k, v, q_at, k_at, order)
         self._lines: dict[tuple[int, int], Lines] = {}
@@ -138,10 +140,10 @@ class Work:
             (k,) = rotate.plain([k], options.k_positions, options.k_first, table, options.layout, back, cos, sin)
         return q, k
 
-    def _positions(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
+    def _positions(self, device: torch.device, band: Band | None) -> tuple[Tensor | None, Tensor | None]:
         """Positions as tensors [axes, batch or 1, time], if either kind is one and somebody reads them."""
         given = self.options.q_positions, self.options.k_positions
-        by_position = self.options.mask == "causal" or tuple(self.options.window) != (-1, -1)
+        by_position = self.options.mask == "causal" or tuple(self.options.window) != (-1, -1) or band is not None
         if given == (None, None) or not (by_position or self.terms.biases):
             return None, None
         sides = zip(given, (self.options.q_first, self.options.k_first), (self.q_len, self.k_len), strict=True)
@@ -205,7 +207,7 @@ class Work:
             None if key_mask is None else key_mask.view(torch.uint8), pairs, q_at, k_at, *(order or (None,) * 3),
             None if options.block_table is None else options.block_table.to(q.device).contiguous(),
             q_strides=q.stride()[:3], k_strides=k.stride()[:3], v_strides=v.stride()[:3], run_stride=stride_of(first),
-            lengths_stride=0 if lengths is None else lengths.stride(0), offset=self._offset,
+            lengths_stride=0 if lengths is None else lengths.stride(0), offset=self._offset, chunks=self._chunks or NONE,
             bias_stride=0 if bias is None else bias.stride(0), factor_stride=0 if factors is None else factors.stride(0),
             distances=0 if at is None else at.count, zero=0 if at is None else -offset - at.least,
             line_stride=0, line_least=0, q_table_stride=stride_of(q_table), k_table_stride=stride_of(k_table),
