@@ -62,7 +62,7 @@ def numbers_of_queries(dim):
     return logits.encoding(torch.zeros(1, 512, 8))
 
 
-def decode_step(paged, target):
+def decode_step(paged, target, band=None):
     """The launches of a step with one query of each sequence and 8,192 keys, which are divided."""
     launches.AMD = target.startswith("gfx")
     _steps.clear()
@@ -70,7 +70,7 @@ def decode_step(paged, target):
         torch.randn(2, 4, 1, 128, dtype=torch.bfloat16),
         (torch.randn(2, 2, 8192, 128, dtype=torch.bfloat16),) * 2,
     )
-    options = CAUSAL._replace(mask="none")
+    options = CAUSAL._replace(mask="none", band=band)
     if paged:
         k, v = (torch.randn(1024, 2, 16, 128, dtype=torch.bfloat16) for _ in range(2))
         table = torch.zeros(2, 512, dtype=torch.int64)
@@ -82,13 +82,13 @@ def decode_step(paged, target):
     return found
 
 
-def launched(dtype, dim, target, made=learned_bias):
+def launched(dtype, dim, target, made=learned_bias, options=CAUSAL):
     """The launches of a training step with such encodings, by kernel; those of tables by their side too."""
     launches.AMD = target.startswith("gfx")
     q, k, v = (torch.randn(1, heads, 512, dim, dtype=dtype) for heads in (4, 2, 2))
     encodings = encodings_of(made(dim))
     tensors = [t.detach() for t in tensors_of(encodings, torch.float32)]
-    rest = q, k, v, tensors, forms_of(encodings), CAUSAL
+    rest = q, k, v, tensors, forms_of(encodings), options
     with (
         recorded(attend_forward, "forward", "merge_parts") as forward,
         recorded(attend_backward, "row_sums", "d_queries", "d_keys") as backward,
@@ -96,7 +96,7 @@ def launched(dtype, dim, target, made=learned_bias):
         recorded(bias_lines, "lines_kernel"),
     ):
         out, lse = attention_forward(*rest, dtype)
-        attention_backward(out, None, out, lse, *rest, True)
+        attention_backward(out, None, out, lse, *rest, options.q_positions is None)
     sides = lambda launch: f" of {launch.named['SIDE']}" if launch.kernel.fn.__name__ == "d_tables" else ""
     return {launch.kernel.fn.__name__ + sides(launch): launch for launch in [*forward, *backward, *diagonals]}
 
@@ -120,7 +120,7 @@ SPILLED = {
     ("d_keys", 64, "sm_80"): 136,
     ("d_queries", 128, "sm_80"): 164,
     ("d_keys", 128, "sm_80"): 360,
-    ("d_distances", 128, "sm_80"): 56,
+    ("d_distances", 128, "sm_80"): 68,
     ("d_keys", 64, "sm_90"): 0,
     ("d_keys", 128, "sm_90"): 400,
     ("forward", 64, "gfx942"): 52,
@@ -197,6 +197,19 @@ SPILLED_MIXED = {
 }
 
 
+SPILLED_RANKED = {
+    ("d_keys", 64, "sm_80"): 232,
+    ("d_keys", 128, "sm_80"): 192,
+    ("d_keys", 128, "sm_90"): 16,
+    ("forward", 64, "gfx942"): 144,
+    ("d_queries", 64, "gfx942"): 176,
+    ("d_keys", 64, "gfx942"): 212,
+    ("forward", 128, "gfx942"): 144,
+    ("d_queries", 128, "gfx942"): 548,
+    ("d_keys", 128, "gfx942"): 360,
+}
+
+
 @pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"])])
 def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target)[kernel], target)
@@ -239,6 +252,24 @@ def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     assert code.widest_load == 16
 
 
+def test_keys_that_a_mask_hides_too():
+    """With tiles as large as those where no key is hidden, 13,140 bytes."""
+    options = CAUSAL._replace(key_mask=torch.ones(1, 512, dtype=torch.bool))
+    code = code_of(launched(torch.bfloat16, 64, "sm_80", lambda dim: [], options)["d_keys"], "sm_80")
+    assert code.spilled == 176
+
+
+@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys"])])
+def test_ranks_of_keys_too(kernel, dim, target):
+    at = torch.zeros(3, 1, 512, dtype=torch.int64)
+    options = CAUSAL._replace(q_positions=at, k_positions=at, window=(100, -1))
+    code = code_of(launched(torch.bfloat16, dim, target, lambda dim: [], options)[kernel], target)
+    assert code.spilled == SPILLED_RANKED.get((kernel, dim, target), 0)
+    assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
+    assert code.widest_load == 16
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("paged", [False, True])
 def test_a_decode_step_spills_next_to_nothing(paged, target):
@@ -248,6 +279,12 @@ def test_a_decode_step_spills_next_to_nothing(paged, target):
     assert re.search(PRODUCTS[target], forward.text)
     assert forward.shared <= SHARED[target]
     assert forward.widest_load == 16
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_decode_step_in_a_band_spills_nothing(target):
+    forward, _ = (code_of(launch, target) for launch in decode_step(False, target, (0, 1, 8192)))
+    assert forward.spilled == 0 and forward.widest_load == 16
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])

@@ -25,7 +25,7 @@ WIDE_ROUNDING = {torch.float32: ROUNDING, torch.float16: 2.0**-9, torch.bfloat16
 def small_tiles(monkeypatch):
     """Two tiles and a part of one along each axis. On a device, its own."""
     if INTERPRETED:
-        tables = (launches._32_BITS, launches._16_BITS, launches._16_BITS_UNEVEN)
+        tables = (launches._32_BITS, launches._16_BITS, launches._16_BITS_UNEVEN, launches._16_BITS_HOLED)
         for table in (*tables, launches._32_BITS_PICKED, launches._16_BITS_PICKED):
             for kernel in table:
                 monkeypatch.setitem(table, kernel, ((16, 16, 4, 1),) * 3)

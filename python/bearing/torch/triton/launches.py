@@ -25,6 +25,9 @@ _16_BITS_UNEVEN = {
     "forward": ((64, 64, 4, 3), (64, 32, 4, 3), (32, 32, 8, 1)),
     "d_keys": ((32, 64, 4, 3), (32, 64, 4, 3), (16, 32, 8, 1)),
 }
+# Where each pair is looked at, as keys inside a run may be hidden: what says so takes registers. With larger tiles an A100's d_keys
+# spills 8 to 13 KiB.
+_16_BITS_HOLED = {**_16_BITS, "d_keys": ((32, 64, 4, 3), (32, 64, 4, 3), (16, 32, 8, 1))}
 _32_BITS = {
     "decode": ((16, 32, 4, 2), (16, 32, 4, 2), (16, 16, 4, 1)),
     "forward": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
@@ -77,6 +80,8 @@ def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str,
     plain, picked = (_32_BITS, _32_BITS_PICKED) if wide else (_16_BITS, _16_BITS_PICKED)
     if kind.biased and not (kind.straight or wide):
         plain = _16_BITS_UNEVEN
+    elif kind.holes and not wide:
+        plain = _16_BITS_HOLED
     tables = picked if kind.picks else plain
     rows, cols, warps, stages = tables[kernel][0 if widest <= 64 else 1 if widest <= 128 else 2]
     if AMD:  # with 64 KiB of shared memory
