@@ -3,6 +3,8 @@ ulp of float32 at any position."""
 
 from __future__ import annotations
 
+import math
+
 import bearing
 import bearing.torch as bt
 import pytest
@@ -39,6 +41,14 @@ def test_fixed_point_is_within_one_ulp_at_any_position(base, device):
     hard = [0, 1, -1, 2, 3, 7, -(2**31), 2**31, 2**31 - 1, 65_537, 2**24 + 1]
     near = [22, 355, 103_993, 1_068_966_896]  # so many radians are near multiples of π
     at = torch.cat([torch.tensor(hard + near), torch.randint(-(2**31), 2**31, (500,)), torch.arange(500) * 257])
+    expect_within_one_ulp(spec, at, device)
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.0 + 0.1 * math.log(4), 1.0 + 0.1 * math.log(40), 1.999])
+def test_fixed_point_with_a_factor_is_rounded_once(factor, device):
+    """Within one ulp too: the factor, of which float32 has not all digits, comes before the rounding."""
+    spec = bearing.Rope(head_dim=64, pairing="half", attention_factor=factor)
+    at = torch.cat([torch.arange(500), torch.randint(-(2**31), 2**31, (1000,))])
     expect_within_one_ulp(spec, at, device)
 
 

@@ -1,8 +1,10 @@
-"""cos and sin of position times frequency in float32, each within one ulp, by whole numbers: no table, no double.
+"""cos and sin of position times frequency, times the attention factor, in float32, each within one ulp, by whole numbers: no
+table, no double.
 
 A frequency is counted in turns, as a whole number and 96 bits of its fraction. Whole turns do not matter, so a product with a
 position is taken modulo 1: products of 32 bits and their sums, exact to 2^-65 of a turn at ±2^31. What is left to the
-nearest quarter of a turn is a float32 and its rest, which meet polynomials. The bits are the same on every GPU.
+nearest quarter of a turn is a float32 and its rest, which meet polynomials. The bits are the same on every GPU. Of a real
+position what lies below 2^-64 is cut off, so one nearer to 0 than 2^-40 loses digits.
 """
 
 from __future__ import annotations
@@ -83,6 +85,13 @@ def _series(z, c1: tl.constexpr, c2: tl.constexpr, c3: tl.constexpr, c4: tl.cons
 
 
 @triton.jit
+def _times(head, tail, factor, factor_rest):
+    """(head + tail) · (factor + factor_rest), rounded once but for what is small: with a factor of 1, head + tail."""
+    product = head * factor
+    return product + (tl.fma(head, factor, -product) + (tail * factor + head * factor_rest))
+
+
+@triton.jit
 def fixed_phases(p, turns, pair, PAIRS: tl.constexpr):
     """cos and sin at positions p, int64 or real, times the attention factor."""
     high, low = _turned(p, turns, pair, PAIRS)
@@ -90,14 +99,16 @@ def fixed_phases(p, turns, pair, PAIRS: tl.constexpr):
     z = x * x
     # Taylor's series to x^9 and x^10, which leave less than 2^-28 of sin and cos up to π/4.
     s = _series(z, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880)
-    sine = x + tl.fma(z * x, s, tl.fma(-0.5 * z, y, y))
+    first = tl.full([1, 1], 4 * PAIRS, tl.int32)
+    factor = tl.load(turns + first).to(tl.float32, bitcast=True)
+    factor_rest = tl.load(turns + first + 1).to(tl.float32, bitcast=True)
+    sine = _times(x, tl.fma(z * x, s, tl.fma(-0.5 * z, y, y)), factor, factor_rest)
     c = _series(z, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800)
     half = 0.5 * z
     head = 1.0 - half
-    cosine = head + (((1.0 - head) - half) + tl.fma(z * z, c, -(x * y)))
+    cosine = _times(head, ((1.0 - head) - half) + tl.fma(z * z, c, -(x * y)), factor, factor_rest)
     odd = (quarter & 1) == 1
     cos, sin = tl.where(odd, sine, cosine), tl.where(odd, cosine, sine)
     cos = tl.where(((quarter + 1) & 2) == 2, -cos, cos)
     sin = tl.where(((quarter & 2) == 2) ^ (p < 0), -sin, sin)
-    factor = tl.load(turns + 4 * PAIRS).to(tl.float32, bitcast=True)
-    return cos * factor, sin * factor
+    return cos, sin

@@ -91,12 +91,15 @@ def _doubles(f: _core.RopeFrequencies, factor: float) -> Tensor:
 
 
 def _fixed(f: _core.RopeFrequencies, factor: float) -> Tensor:
-    """Turns per token in words of 32 bits: 96 bits of the fraction, the lowest first, and whole turns; then the factor."""
+    """Turns per token in words of 32 bits: 96 bits of the fraction, the lowest first, and whole turns; then the factor
+    as the sum of two of float32."""
     parts = [Fraction(t) for t in members_of(f)[1]]
     pairs = len(parts) // 3
     turns = [round(sum(parts[i::pairs]) / 4 * 2**96) for i in range(pairs)]
     words = torch.tensor([t >> (32 * word) & 0xFFFFFFFF for word in range(4) for t in turns])
-    return torch.cat([words.to(torch.int32), torch.tensor([factor], dtype=torch.float32).view(torch.int32)])
+    single = torch.tensor(factor, dtype=torch.float32).item()
+    factors = torch.tensor([single, factor - single], dtype=torch.float32)
+    return torch.cat([words.to(torch.int32), factors.view(torch.int32)])
 
 
 def _places(pairs: int, blocks: tuple[int, ...]) -> list[int]:
