@@ -70,7 +70,7 @@ def sinusoidal_encoding(
 
         PE(p, 2i) = sin(p · base^(−2i/d_model)),   PE(p, 2i + 1) = cos(p · base^(−2i/d_model))
 
-    Each number is the exact one, rounded once.
+    Each number is the exact one, rounded once (float64: within 2 ulp).
 
     seq_len: how many positions: 0 … seq_len − 1.
     d_model: how many columns.

@@ -123,8 +123,9 @@ void bind_tables(nb::module_& m) {
           m, "RopeTable",
           "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … "
           "length − 1.\n\n"
-          "Each number is that of the real numbers position·θ, rounded once. The length says how much is "
-          "kept; it is no limit: rows\n"
+          "Each number is that of the real numbers position·θ: rounded once in float32, within 2 ulp in "
+          "float64. The length says\n"
+          "how much is kept; it is no limit: rows\n"
           "for other positions (later, negative, real) are computed when they are needed. A float32 "
           "table serves float32, bfloat16\n"
           "and float16, a float64 table serves float64. A table never changes: threads may share it.\n\n"

@@ -80,7 +80,8 @@ class BEARING_EXPORT AlibiBias {
 
 /// The row-shifted form, slope_h·n, of BLOOM and MPT. A whole row differs from the causal form by slope_h·m: softmax
 /// gives the same, but the log-sum-exp differs, so partial results of the two forms must not be merged. With left
-/// padding, give positions that count real tokens only, as BLOOM does.
+/// padding, give positions that count real tokens only, as BLOOM does. In float a score is off by up to
+/// slope_h·n·2^-23; far into a text take AlibiBias with AlibiForm::causal, which has the same weights.
 template <class A>
 class BEARING_EXPORT AlibiShiftedBias {
  public:

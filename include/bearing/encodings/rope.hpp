@@ -72,7 +72,7 @@ struct Rope {
 
 /// How angles are computed.
 enum class Angles {
-  exact,       ///< position·θ as real numbers, θ to 150 bits; cos and sin rounded once
+  exact,       ///< position·θ as real numbers, θ to 150 bits; cos and sin rounded once (double: within 2 ulp)
   as_float32,  ///< frequencies, product and cos rounded to float32 in Hugging Face's order, as in training
 };
 
@@ -134,7 +134,8 @@ struct TableOptions {
 ///
 /// The length says how much is kept. It is no limit: cos and sin at other positions (longer, negative, real) are
 /// computed when they are needed, to the same accuracy: float ≤ 0.55 ulp to position 2^24 and ≤ 1 ulp to ±2^31, double
-/// ≤ 2 ulp, in the default floating-point mode (if the thread rounds upward, say, double is off by some 1e-9). Only a
+/// ≤ 2 ulp where the angle is no nearer to a 0 of the result than 2^-64 of a quarter turn (docs/guide/accuracy.md).
+/// That holds in the default floating-point mode (if the thread rounds upward, say, double is off by some 1e-9). Only a
 /// table from from_cos_sin() has no other positions. A table does not change after construction: threads may share it.
 template <class T>
 class BEARING_EXPORT RopeTable {

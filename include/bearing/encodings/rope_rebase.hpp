@@ -14,9 +14,9 @@ namespace bearing {
 ///
 /// k [batch, kv_heads, time, head_dim]; `old_positions` and `new_positions` as for rotate(). The angle is exact (both
 /// products are reduced before they are subtracted), so the only error is the rotation's: per call at most 3 ulp of the
-/// pair's norm in float32, 1 ulp (2^-8 of the norm) in bf16. Repeated shifts add up, and those by the same small step err
-/// the same way: a thousand times −1 leaves nothing of slow pairs in 16 bits. Shift seldom and far, or rotate from an
-/// unrotated copy; docs/encodings/rope_rebase.md has the measured growth.
+/// pair's norm in float32, 1 ulp (2^-8 of the norm) in bf16. Repeated shifts add up, and those by the same small step
+/// err the same way: a thousand times −1 leaves nothing of slow pairs in 16 bits. Shift seldom and far, or rotate from
+/// an unrotated copy; docs/encodings/rope_rebase.md has the measured growth.
 ///
 /// Throws ShapeError if the two encodings differ in head_dim, rotary_dim, begin, pairing or axes, or as rotate().
 template <class T>

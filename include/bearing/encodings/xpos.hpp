@@ -27,6 +27,7 @@ struct Xpos {
 ///
 /// In float the factors must stay finite: RangeError if ζ_0^(±(p − centre)/scale_base) leaves [2^-100, 2^100] for a
 /// position of the table, or for one that is passed to a rotation.
+/// In double a number's relative error is about |p − centre|/scale_base · 2^-52, that of the exponent of ζ.
 template <class T>
 struct BEARING_EXPORT XposTable {
   XposTable(const Xpos& xpos, Index length, const TableOptions& options = {}, const Executor& on = {});

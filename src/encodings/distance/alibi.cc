@@ -178,7 +178,8 @@ void describe_alibi(Describer& to) {
         "ALiBi's row-shifted form of BLOOM and MPT, with a spec's slopes or learned ones [heads].\n\n"
         "    s_ij <- s_ij + slope_h n\n\n"
         "It differs from the causal form by one number along a row: softmax gives the same, but the logarithms of its\n"
-        "sums differ. With left padding, give positions that count real tokens only.\n\n"
+        "sums differ. With left padding, give positions that count real tokens only. In float32 a score is off by up\n"
+        "to slope_h n 2^-23: far into a text take AlibiBias with form='causal'.\n\n"
         "Press, Smith, Lewis 2022, arXiv 2108.12409.",
         {slopes_parameter()}, MakeShifted{})
       .form(Form::positions)
