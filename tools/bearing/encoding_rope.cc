@@ -63,14 +63,15 @@ void read_rope(Said& said, const CallShape& call, CallEncodings<A>& into) {
   const Record spec =
       said.complete({.heads = call.heads, .dim = turns_values(said) ? call.value_dim : call.dim, .length = call.k_len});
   said.finish();
-  if (const Xpos* xpos = spec.as<Xpos>()) {
-    const XposTable<A>& table = keep(
-        into, XposTable<A>(*xpos, table_length(call), TableOptions{.angles = angles, .memory = TableMemory::compact}));
-    return add_term(into, erase<A>(keep(into, XposRows<A>(table))));
-  }
-  const Rope& rope = *spec.as<Rope>();
+  const Xpos* xpos = spec.as<Xpos>();
+  const Rope& rope = xpos != nullptr ? xpos->rope : *spec.as<Rope>();
   if (depends_on_length(rope.scaling) && call.seq_len == 0) {
     throw UsageError("--length must be given: the frequencies of " + name + " depend on the sequence's length");
+  }
+  if (xpos != nullptr) {
+    const TableOptions options{.seq_len = call.seq_len, .angles = angles, .memory = TableMemory::compact};
+    const XposTable<A>& table = keep(into, XposTable<A>(*xpos, table_length(call), options));
+    return add_term(into, erase<A>(keep(into, XposRows<A>(table))));
   }
   if (only_fast && std::get<Index>(trained) < 1) said.fail("trained_length must be given: which pairs complete a turn");
   const RopeFrequencies numbers = resolve(rope, call.seq_len, angles);

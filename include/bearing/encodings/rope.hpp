@@ -123,8 +123,8 @@ enum class TableMemory {
 };
 
 struct TableOptions {
-  /// For resolve(): how many tokens the frequencies must serve. A RopeTable must be told it where they depend on it
-  /// (dynamic NTK, LongRoPE: depends_on_length()); 0 serves the others. An XposTable takes its length for 0.
+  /// For resolve(): how many tokens the frequencies must serve. A table must be told it where they depend on it
+  /// (dynamic NTK, LongRoPE: depends_on_length()); 0 serves the others.
   Index seq_len = 0;
   Angles angles = Angles::exact;
   TableMemory memory = TableMemory::full;

@@ -26,7 +26,8 @@ struct Xpos {
 /// rotate_backward() as any RopeTable: rotate(xpos.q, q, at); rotate(xpos.k, k, at).
 ///
 /// In float the factors must stay finite: RangeError if ζ_0^(±(p − centre)/scale_base) leaves [2^-100, 2^100] for a
-/// position of the table, or for one that is passed to a rotation.
+/// position of the table, or for one that is passed to a rotation. Where the frequencies depend on the length,
+/// options.seq_len says which they serve, as for a RopeTable.
 /// In double a number's relative error is about |p − centre|/scale_base · 2^-52, that of the exponent of ζ.
 template <class T>
 struct BEARING_EXPORT XposTable {

@@ -321,7 +321,8 @@ void describe_xpos(Describer& to) {
   to.encoding_with<Xpos, TableLength>(
         "XposRows", "xPos as an encoding of queries and keys.", {},
         []<class A>(const Xpos& xpos, const TableLength& kept) {
-          return WithTable<XposTable<A>, XposRows<A>>(std::make_shared<const XposTable<A>>(xpos, kept.length));
+          return WithTable<XposTable<A>, XposRows<A>>(
+              std::make_shared<const XposTable<A>>(xpos, kept.length, as_long_as(xpos.rope, kept.length)));
         })
       .by_hand()
       .causal()
@@ -330,7 +331,8 @@ void describe_xpos(Describer& to) {
       .published({"Sun et al.", 2022, "arXiv 2212.10554"})
       .page("xpos")
       .example([](const ExampleSize& size, const Xpos& xpos) {
-        const auto tables = std::make_shared<const XposTable<double>>(xpos, size.length);
+        const auto tables =
+            std::make_shared<const XposTable<double>>(xpos, size.length, as_long_as(xpos.rope, size.length));
         Specimen specimen = turned_by(size, Shared(tables, &tables->q), Shared(tables, &tables->k));
         specimen.causal = true;
         return specimen;

@@ -81,8 +81,9 @@ struct RopeTable<T>::Phases {
 template <class T>
 using RopePhases = typename RopeTable<T>::Phases;
 
-/// The frequencies of a table of that length. A length that cannot be is the table's to refuse.
-RopeFrequencies resolve_for(const Rope& rope, Index length, const TableOptions& options);
+/// The frequencies of a table of that length. A length that cannot be is the table's to refuse. Throws RangeError where
+/// they depend on a length that nobody said: that of the table is how much it keeps, not how long a prompt is.
+RopeFrequencies resolve_told(const char* function, const Rope& rope, Index length, const TableOptions& options);
 
 /// xPos' table, whose phases are multiplied by a decay. T: float, double.
 template <class T>

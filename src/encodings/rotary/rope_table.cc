@@ -240,24 +240,14 @@ struct RopeTableAccess {
   }
 };
 
-RopeFrequencies resolve_for(const Rope& rope, Index length, const TableOptions& options) {
+RopeFrequencies resolve_told(const char* function, const Rope& rope, Index length, const TableOptions& options) {
+  if (options.seq_len == 0 && depends_on_length(rope.scaling)) {
+    throw RangeError(text::concat("[", function, "] seq_len: must be given, as the frequencies of ",
+                                  scaling_name(rope.scaling), " depend on how long the sequence is, got 0"));
+  }
   return resolve(rope, options.seq_len != 0 ? options.seq_len : std::clamp<Index>(length, 0, max_position),
                  options.angles);
 }
-
-namespace {
-
-/// Throws RangeError where the frequencies depend on a length that nobody said: that of the table is how much it keeps,
-/// not how long a prompt is.
-RopeFrequencies resolve_told(const Rope& rope, Index length, const TableOptions& options) {
-  if (options.seq_len == 0 && depends_on_length(rope.scaling)) {
-    throw RangeError(text::concat("[RopeTable] seq_len: must be given, as the frequencies of ",
-                                  scaling_name(rope.scaling), " depend on how long the sequence is, got 0"));
-  }
-  return resolve_for(rope, length, options);
-}
-
-}  // namespace
 
 template <class T>
 RopeTable<T> table_with_decay(RopeFrequencies frequencies, PhaseDecay decay, Index length, TableMemory memory,
@@ -279,7 +269,7 @@ RopeTable<T>::RopeTable(RopeFrequencies frequencies, Index length, TableMemory m
 
 template <class T>
 RopeTable<T>::RopeTable(const Rope& rope, Index length, const TableOptions& options, const Executor& on)
-    : RopeTable(resolve_told(rope, length, options), length, options.memory, on) {}
+    : RopeTable(resolve_told("RopeTable", rope, length, options), length, options.memory, on) {}
 
 template <class T>
 RopeTable<T> RopeTable<T>::from_cos_sin(const Rope& rope, View<const T, 2> cos, View<const T, 2> sin) {

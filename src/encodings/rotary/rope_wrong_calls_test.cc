@@ -502,6 +502,8 @@ TEST_F(WrongCalls, XposRefusesNumbersThatCannotBe) {
        "1e+06"},
       {table_of([](Xpos& x) { x.rope = mrope; }), Kind::shape,
        "[XposTable] rope.axes: must be one axis, as xPos decays along one distance, got several"},
+      {[&] { XposTable<float>(stretched, 10); }, Kind::range,
+       "[XposTable] seq_len: must be given, as the frequencies of dynamic depend on how long the sequence is, got 0"},
       {[] { XposTable<float>({.rope = rope}, -1); }, Kind::range, "[XposTable] length: must be from 0 to 2^31, got -1"},
       {[] { XposTable<double>({.rope = rope}, -1, {.memory = TableMemory::compact}); }, Kind::range,
        "[XposTable] length: must be from 0 to 2^31, got -1"},

@@ -14,11 +14,14 @@ struct TableLength {
   bool operator==(const TableLength&) const = default;
 };
 
-/// A table for sequences as long as it is: frequencies that depend on a length serve that one.
+/// Options of a table for sequences as long as it is: frequencies that depend on a length serve that one.
+inline TableOptions as_long_as(const Rope& rope, Index length) {
+  return {.seq_len = depends_on_length(rope.scaling) ? length : 0};
+}
+/// Such a table.
 template <class A>
 std::shared_ptr<const RopeTable<A>> table_of(const Rope& rope, Index length) {
-  return std::make_shared<const RopeTable<A>>(rope, length,
-                                              TableOptions{.seq_len = depends_on_length(rope.scaling) ? length : 0});
+  return std::make_shared<const RopeTable<A>>(rope, length, as_long_as(rope, length));
 }
 
 /// A table and its rows in one.

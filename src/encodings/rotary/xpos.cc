@@ -78,7 +78,8 @@ RopeTable<T> one_table(const Xpos& xpos, double sign, Index length, const TableO
       }
     }
   }
-  return table_with_decay<T>(resolve_for(xpos.rope, length, options), std::move(d), length, options.memory, on);
+  return table_with_decay<T>(resolve_told("XposTable", xpos.rope, length, options), std::move(d), length,
+                             options.memory, on);
 }
 
 }  // namespace

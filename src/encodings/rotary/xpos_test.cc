@@ -240,7 +240,7 @@ TEST(Xpos, KeysOfAScalingThatDependsOnTheLengthMoveByTheirTablesFrequencies) {
   Random random(8);
   Xpos xpos = xpos_of(32);
   xpos.rope.scaling = DynamicNtkScaling{.factor = 4, .trained_length = 64};
-  const XposTable<double> table(xpos, 512);
+  const XposTable<double> table(xpos, 512, {.seq_len = 512});
   Guarded<double> k({1, 2, 5, 32}, Layout::bhtd), moved({1, 2, 5, 32}, Layout::bhtd),
       fresh({1, 2, 5, 32}, Layout::bhtd);
   k.fill(random);
@@ -251,6 +251,14 @@ TEST(Xpos, KeysOfAScalingThatDependsOnTheLengthMoveByTheirTablesFrequencies) {
   rebase(xpos, Positions(3), Positions(400), moved.view());
   const auto wanted = fresh.doubles(), got = moved.doubles();
   for (std::size_t n = 0; n < wanted.size(); ++n) EXPECT_NEAR(got[n], wanted[n], 1e-12) << n;
+}
+
+TEST(Xpos, FrequenciesServeTheLengthThatIsSaidNotThatOfTheTable) {
+  Xpos xpos = xpos_of(16);
+  xpos.rope.scaling = DynamicNtkScaling{.factor = 4, .trained_length = 64};
+  const XposTable<double> table(xpos, 8, {.seq_len = 256});
+  EXPECT_EQ(table.q.frequencies().inv_freq, resolve(xpos.rope, 256).inv_freq);
+  EXPECT_EQ(table.k.frequencies().inv_freq, resolve(xpos.rope, 256).inv_freq);
 }
 
 TEST(Xpos, HasTheSameBitsForAnyNumberOfThreads) {
