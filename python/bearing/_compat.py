@@ -138,7 +138,7 @@ def apply_rope(
         raise TypeError("[apply_rope] x: must be an array of one shape, got a nested tensor of torch")
     if not 1 <= axes <= 4:
         shape = list(x.shape)
-        raise TypeError(
+        raise _core.ShapeError(
             f"[apply_rope] x: must be an array of 1 to 4 axes, [batch, heads, time, dim], got shape {shape}"
         )
     if axes == 1:

@@ -201,8 +201,8 @@ class FigureKind:
     takes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class DocumentFigure:
+@dataclass(frozen=True, eq=False)
+class DocumentFigure(_Part):
     """A picture that a founding document shows or describes: ``figure(one.kind, *one.encodings, **one.options)``."""
 
     document: str
@@ -266,6 +266,8 @@ def figure(
         transformers, or a module of bearing.torch, whose parameters are drawn as they are now. Of a module that computes
         some of them for each call, give what its encoding(…) returns.
     heads: sizes of the example: heads, dim and length. A size that is not given is the encoding's own, else the kind's.
+    window: how many keys up to its own a query sees, for "masks": window=4 is window=(3, 0) of attention().
+    sinks: how many first tokens every query sees beside its window. Those of attention() are logits of heads.
     words [time, dim]: what tokens mean, for "correlations".
     w_q [dim, head_dim]: the projection of queries, for "correlations"; given together with w_k.
     w_k [dim, head_dim]: the projection of keys.

@@ -51,12 +51,15 @@ def _type_of(name: str) -> Any:
 class Safetensors(Mapping[str, NDArray[Any]]):
     """The tensors of a file, by name. They are read-only arrays that see the file itself; nothing is copied.
 
+    path: what read_safetensors() takes, which returns this class too.
+
     Numbers of 4 and 6 bits, which no array has, come as the file's bytes, in one axis. ``metadata`` has the texts of
     the header, and ``types`` the format's name for the type of each tensor.
     """
 
-    def __init__(self, path: str, tensors: list[Any], metadata: dict[str, str]) -> None:
-        self.path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fsdecode(path)
+        tensors, metadata = _core._read_weights(self.path)
         self.metadata = metadata
         self.types = {name: kind for name, kind, _, _ in tensors}
         self._tensors = {name: (shape, data) for name, _, shape, data in tensors}
@@ -88,8 +91,7 @@ def read_safetensors(path: str | os.PathLike[str]) -> Safetensors:
 
     Raises ConfigError. Its text names the file, the byte or the tensor, what must hold and what was found.
     """
-    path = os.fsdecode(path)
-    return Safetensors(path, *_core._read_weights(path))
+    return Safetensors(path)
 
 
 def _array_of(name: str, value: Any) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from . import _core
 from ._types import Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # which holds arrays: each is equal to itself alone, as an encoding is
 class PerCall:
     """An encoding of which the model computes a parameter from its input, for each call: call it with that parameter.
 
@@ -40,7 +40,7 @@ class PerCall:
         return getattr(_core, self.kind)(*spec, **self.parameters, **given)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedModel:
     """What load() returns: the encodings of a model, with the numbers that its weights hold.
 

@@ -12,7 +12,8 @@ from . import _core
 
 def spec(kind: Any, members: dict[str, Any]) -> Any:
     """A spec from its ``to_dict()``."""
-    return kind.from_dict(members)
+    made = kind.from_dict(members)
+    return made if type(made) is kind else _core._of_class(made, kind)
 
 
 def encoding(kind: Any, arguments: dict[str, Any]) -> Any:
@@ -30,6 +31,8 @@ def table(of: _core.RopeFrequencies, length: int, dtype: str, memory: str) -> _c
     return _core.RopeTable(of, length, dtype=dtype, memory=memory)
 
 
-def xpos_table(xpos: _core.Xpos, length: int, dtype: str) -> _core.XposTable:
+def xpos_table(
+    xpos: _core.Xpos, length: int, dtype: str, seq_len: int = 0, angles: Any = "exact", memory: Any = "full"
+) -> _core.XposTable:
     """An XposTable from its spec, whose rows are computed again."""
-    return _core.XposTable(xpos, length, dtype=dtype)
+    return _core.XposTable(xpos, length, dtype=dtype, seq_len=seq_len, angles=angles, memory=memory)

@@ -118,14 +118,14 @@ def _shown(x: Any) -> str:
 
 def _is_whole(x: Any) -> bool:
     try:
-        return -(2**63) <= operator.index(x) < 2**63
+        return not _core._is_truth_value(x) and -(2**63) <= operator.index(x) < 2**63
     except TypeError:
         return False
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "int": _is_whole,
-    "float": lambda x: hasattr(x, "__float__") or hasattr(x, "__index__"),
+    "float": lambda x: (hasattr(x, "__float__") or hasattr(x, "__index__")) and not _core._is_truth_value(x),
     "str": lambda x: isinstance(x, str),
     "bool": lambda x: isinstance(x, bool),
     "list": lambda x: isinstance(x, list),

@@ -43,8 +43,8 @@ def _in_float64(value: Any) -> Any:
     if isinstance(value, _core.RopeTable):
         return _table(value)
     if isinstance(value, _core.XposTable):
-        xpos, length, _ = value.__reduce__()[1]
-        return _core.XposTable(xpos, length, dtype="float64")
+        options = {"seq_len": value.seq_len, "angles": value.angles, "memory": value.memory}
+        return _core.XposTable(value.xpos, value.length, dtype="float64", **options)  # type: ignore[arg-type]
     if not hasattr(value, "shape"):
         return value
     if hasattr(value, "detach"):  # a tensor, of any type and with a gradient

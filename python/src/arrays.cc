@@ -36,7 +36,7 @@ Array Array::writable(nb::handle from, const Argument& argument) { return {from,
 
 void Array::check_rank(std::size_t rank) const {
   if (shape().size() == rank) return;
-  argument_.fail("an array of " + axes_text(rank), "shape " + shape_text(shape()));
+  argument_.fail_shape("an array of " + axes_text(rank), "shape " + shape_text(shape()));
 }
 
 bool is_time_first(const char* function, nb::handle layout) {
@@ -54,7 +54,7 @@ template <class T>
 View<const T, 4> Array::tensor(bool time_first) const {
   const std::size_t n = shape().size();
   if (n < 2 || n > 4)
-    argument_.fail("an array of 2 to 4 axes, [batch, heads, time, dim]", "shape " + shape_text(shape()));
+    argument_.fail_shape("an array of 2 to 4 axes, [batch, heads, time, dim]", "shape " + shape_text(shape()));
   View<const T, 4> out{static_cast<const T*>(data()), {1, 1, 1, 1}, {0, 0, 0, 0}};
   for (std::size_t axis = 0; axis < n; ++axis) {
     std::size_t to = 4 - n + axis;
@@ -185,7 +185,7 @@ FlagArray<T>::FlagArray(nb::handle from, const Argument& argument) : argument_(a
 
 template <class T>
 void FlagArray<T>::fail_rank(const std::string& wanted) const {
-  argument_.fail("an array of " + wanted, "shape " + shape_text(memory_->shape));
+  argument_.fail_shape("an array of " + wanted, "shape " + shape_text(memory_->shape));
 }
 template class FlagArray<Index>;
 template class FlagArray<bool>;
@@ -211,7 +211,9 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
   const nb::object owned = is_list ? array_of(from) : nb::borrow(from);
   memory_.emplace(owned, argument, Expected{wanted, "integers, float64 or float32"});
   const std::size_t axes = memory_->shape.size();
-  if (axes < 1 || axes > 3) argument.fail(wanted, class_of(from) + " of shape " + shape_text(memory_->shape));
+  const auto got = [&] { return class_of(from) + " of shape " + shape_text(memory_->shape); };
+  if (axes < 1) argument.fail(wanted, got());  // a number that is no whole one
+  if (axes > 3) argument.fail_shape(wanted, got());
   time_ = memory_->shape[axes - 1];
   if (auto whole = integers_of(*memory_, argument)) {
     whole_ = std::move(*whole);

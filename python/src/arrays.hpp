@@ -54,7 +54,7 @@ class Array {
   const Extents& stride() const { return memory_.stride; }
   const void* data() const { return memory_.data; }
 
-  /// Throws ValueError unless the array has so many axes, TypeError for another type.
+  /// Throws ShapeError unless the array has so many axes.
   template <class T, int Rank>
   View<const T, Rank> view() const {
     check_rank(Rank);
@@ -97,7 +97,7 @@ class FlagArray {
  public:
   FlagArray(nb::handle from, const Argument& argument);
 
-  /// An empty view for None. Throws TypeError unless the array has so many axes.
+  /// An empty view for None. Throws ShapeError unless the array has so many axes.
   template <int Rank>
   View<const T, Rank> view() const {
     if (!memory_) return {};

@@ -5,6 +5,7 @@
 #include <bearing/executor.hpp>
 #include <bearing/figures.hpp>
 
+#include "numbers.hpp"
 #include "unlocked.hpp"
 
 // The parts of the module; each source binds one subject.

@@ -85,7 +85,8 @@ struct Call {
     mask = mask_of(name, named.take("mask"), "; an array of what is seen goes to visible=");
     const nb::object window_given = named.take("window");
     if (!window_given.is_none()) {
-      if (!nb::isinstance<nb::tuple>(window_given) || nb::len(window_given) != 2) {
+      const bool is_pair = nb::isinstance<nb::tuple>(window_given) || nb::isinstance<nb::list>(window_given);
+      if (!is_pair || nb::len(window_given) != 2) {
         Argument{name, "window"}.fail("(before, after) in tokens, -1 for no limit",
                                       nb::cast<std::string>(nb::repr(window_given)));
       }
@@ -192,7 +193,7 @@ View<const A, 3> sums_of(const Array& array) {
   constexpr DataType type = arithmetic_of<A>;
   check_type(array, type);
   const std::size_t n = array.rank();
-  if (n < 1 || n > 3) array.argument().fail("an array of 1 to 3 axes", "shape " + shape_text(array.shape()));
+  if (n < 1 || n > 3) array.argument().fail_shape("an array of 1 to 3 axes", "shape " + shape_text(array.shape()));
   View<const A, 3> out{static_cast<const A*>(array.data()), {1, 1, 1}, {0, 0, 0}};
   for (std::size_t axis = 0; axis < n; ++axis) {
     out.shape[3 - n + axis] = array.shape()[axis];
@@ -350,14 +351,18 @@ void bind_attention(nb::module_& m) {
       "same\n"
       "    the next one: a patch sees those before it in its picture.\n"
       "window: (before, after) in tokens, on the first axis of positions; -1 for no limit. A model's sliding window of "
-      "w keys is (w - 1, 0).\n"
+      "w keys,\n"
+      "    which is figure('masks', window=w), is (w - 1, 0): the query's own key is seen too.\n"
       "q_positions: where queries stand: None for 0, 1, 2, ...; an int p for p, p + 1, ... (p keys are in the cache "
       "already); or\n"
       "    an array [time], [batch, time] or [axes, batch, time].\n"
       "k_positions: where keys stand, in the same forms.\n"
       "scale: c; None for 1/sqrt(dim).\n"
       "soft_cap: bounds c q·k before terms are added; 0 for no bound.\n"
-      "sinks [heads]: a logit for each head that takes part in a row's sum and has no value.\n"
+      "sinks [heads]: a logit for each head that takes part in a row's sum and has no value. (Those of figure() are "
+      "first "
+      "tokens\n"
+      "    that every query sees: visible says that here.)\n"
       "k_lengths [batch]: how many keys of each sequence count.\n"
       "key_mask [batch, k_len]: True for keys that may be seen.\n"
       "visible [batch, heads, q_len, k_len]: True for keys that the query may see; any shape that broadcasts to this "

@@ -241,6 +241,17 @@ void bind_specimen(nb::module_& m) {
           },
           nb::arg("encoding").none(), nb::kw_only(), nb::arg("heads") = nb::none(), nb::arg("dim") = nb::none(),
           nb::arg("length") = nb::none(), nb::arg("seed") = 1, nb::sig(signature->c_str()))
+      .def("__repr__",
+           [](const Specimen& s) {
+             std::string text = "Specimen(sites='" + inspect::sites(s) +
+                                "', parameters=" + std::to_string(s.parameters) + ", held=" + std::to_string(s.held);
+             if (s.grid.height > 0) {
+               text += ", height=" + std::to_string(s.grid.height) + ", width=" + std::to_string(s.grid.width);
+             }
+             if (s.causal) text += ", causal=True";
+             if (s.by_index) text += ", by_index=True";
+             return text + ")";
+           })
       .def_prop_ro("sites", &inspect::sites, "'input', 'query/key', 'score', 'score, value' or 'none'.")
       .def_prop_ro(
           "height", [](const Specimen& s) { return s.grid.height; },

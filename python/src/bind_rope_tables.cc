@@ -112,9 +112,53 @@ nb::tuple reduced(const Table& table) {
   });
 }
 
+Index kept_rows(const Table& table) {
+  return table.visit([](const auto& of) { return of.length(); });
+}
+
+/// What has no default but the spec, length and type is left out, as in pickles of before.
 nb::tuple reduced(const XposTables& tables) {
-  const Index length = tables.q.visit([](const auto& of) { return of.length(); });
-  return made_by("xpos_table", tables.xpos, length, word_of(tables.q.type()));
+  const TableOptions& options = tables.options;
+  const Index length = kept_rows(tables.q);
+  const char* type = word_of(tables.q.type());
+  if (options.seq_len == 0 && options.angles == Angles::exact && options.memory == TableMemory::full) {
+    return made_by("xpos_table", tables.xpos, length, type);
+  }
+  return made_by("xpos_table", tables.xpos, length, type, options.seq_len, word_of(options.angles),
+                 word_of(options.memory));
+}
+
+XposTables xpos_table_from(const Xpos& xpos, Index length, nb::handle dtype, nb::handle angles, nb::handle memory,
+                           Index seq_len, Index threads) {
+  const char* function = "XposTable";
+  const auto type = table_type_of(dtype, function);
+  const TableOptions options{seq_len, enum_of<Angles>(angles, {function, "angles"}),
+                             enum_of<TableMemory>(memory, {function, "memory"})};
+  const Executor on = executor_of(threads, function);
+  XposTables made{xpos, options, {}, {}, {}, {}};
+  const auto make = [&]<class T>(T) {
+    const Unlocked released;
+    return std::make_shared<const XposTable<T>>(xpos, length, options, on);
+  };
+  if (type == TableType::f64) {
+    made.f64 = make(double{});
+    made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};
+  } else {
+    made.f32 = make(float{});
+    made.q.f32 = {made.f32, &made.f32->q}, made.k.f32 = {made.f32, &made.f32->k};
+  }
+  made.q.given = made.k.given = true;  // the decay is in their numbers alone
+  return made;
+}
+
+std::string repr_of(const XposTables& tables) {
+  const TableOptions& options = tables.options;
+  std::string text = "XposTable(" + nb::cast<std::string>(nb::repr(nb::cast(tables.xpos))) +
+                     ", length=" + std::to_string(kept_rows(tables.q)) + ", dtype='" + word_of(tables.q.type()) + "'";
+  if (options.angles != Angles::exact) text += std::string(", angles='") + word_of(options.angles) + "'";
+  if (options.memory != TableMemory::full) text += std::string(", memory='") + word_of(options.memory) + "'";
+  if (options.seq_len != 0) text += ", seq_len=" + std::to_string(options.seq_len);
+  return text + ")";
 }
 
 void bind_tables(nb::module_& m) {
@@ -169,8 +213,7 @@ void bind_tables(nb::module_& m) {
           .def_prop_ro("frequencies", &Table::frequencies, nb::rv_policy::copy,
                        "The frequencies that the table was made from.")
           .def_prop_ro(
-              "length", [](const Table& self) { return self.visit([](const auto& table) { return table.length(); }); },
-              "How many rows are kept.")
+              "length", [](const Table& self) { return kept_rows(self); }, "How many rows are kept.")
           .def_prop_ro(
               "memory",
               [](const Table& self) {
@@ -187,8 +230,7 @@ void bind_tables(nb::module_& m) {
             const RopeFrequencies& of = self.frequencies();
             return "RopeTable(head_dim=" + std::to_string(of.head_dim) +
                    ", rotary_dim=" + std::to_string(of.rotary_dim) + ", pairing='" + word_of<Pairing>(of.pairing) +
-                   "', length=" + std::to_string(self.visit([](const auto& table) { return table.length(); })) +
-                   ", dtype='" + word_of(self.type()) + "')";
+                   "', length=" + std::to_string(kept_rows(self)) + ", dtype='" + word_of(self.type()) + "')";
           });
   copies_are_itself(table);
   table.def(
@@ -201,29 +243,40 @@ void bind_tables(nb::module_& m) {
           "xpos: the spec.\n"
           "length: how many tokens the tables keep rows for.\n"
           "dtype: 'float32' or 'float64', or what NumPy, PyTorch and JAX call them.\n"
+          "angles: 'exact', or 'as_float32', as in RopeTable.\n"
+          "memory: 'full', or 'compact' for less than 1 MiB with the same accuracy.\n"
+          "seq_len: how many tokens the frequencies must serve, as in resolve(); to be given where they depend on it.\n"
           "threads: how many threads may compute the rows; 0 for all.\n\n"
           "Raises RangeError if a factor leaves [2^-100, 2^100].")
           .def(
               "__init__",
-              [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, Index threads) {
-                const Executor on = executor_of(threads, "XposTable");
-                XposTables made{xpos, {}, {}, {}, {}};
-                if (table_type_of(dtype, "XposTable") == TableType::f64) {
-                  made.f64 = std::make_shared<const XposTable<double>>(xpos, length, TableOptions{}, on);
-                  made.q.f64 = {made.f64, &made.f64->q}, made.k.f64 = {made.f64, &made.f64->k};
-                } else {
-                  made.f32 = std::make_shared<const XposTable<float>>(xpos, length, TableOptions{}, on);
-                  made.q.f32 = {made.f32, &made.f32->q}, made.k.f32 = {made.f32, &made.f32->k};
-                }
-                made.q.given = made.k.given = true;  // the decay is in their numbers alone
-                new (self) XposTables(std::move(made));
+              [](XposTables* self, const Xpos& xpos, Index length, nb::handle dtype, nb::handle angles,
+                 nb::handle memory, Index seq_len, Index threads) {
+                new (self) XposTables(xpos_table_from(xpos, length, dtype, angles, memory, seq_len, threads));
               },
-              nb::arg("xpos"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32", nb::arg("threads") = 1,
+              nb::arg("xpos"), nb::arg("length"), nb::kw_only(), nb::arg("dtype") = "float32",
+              nb::arg("angles") = "exact", nb::arg("memory") = "full", nb::arg("seq_len") = 0, nb::arg("threads") = 1,
               nb::sig("def __init__(self, xpos: Xpos, length: int, *, dtype: DType = 'float32', "
-                      "threads: int = 1) -> None"))
+                      "angles: Literal['exact', 'as_float32'] = 'exact', memory: Literal['full', 'compact'] = 'full', "
+                      "seq_len: int = 0, threads: int = 1) -> None"))
+          .def("__repr__", repr_of)
           .def_ro("xpos", &XposTables::xpos, "The spec that it was made from.")
           .def_ro("q", &XposTables::q, "The queries' table.")
-          .def_ro("k", &XposTables::k, "The keys' table.");
+          .def_ro("k", &XposTables::k, "The keys' table.")
+          .def_prop_ro(
+              "length", [](const XposTables& self) { return kept_rows(self.q); }, "How many rows are kept.")
+          .def_prop_ro(
+              "dtype", [](const XposTables& self) { return Member<TableType>::to(self.q.type()); },
+              nb::for_getter(nb::sig("def dtype(self) -> str")), "'float32' or 'float64'.")
+          .def_prop_ro(
+              "angles", [](const XposTables& self) { return Member<Angles>::to(self.options.angles); },
+              nb::for_getter(nb::sig("def angles(self) -> str")), "'exact' or 'as_float32'.")
+          .def_prop_ro(
+              "memory", [](const XposTables& self) { return Member<TableMemory>::to(self.options.memory); },
+              nb::for_getter(nb::sig("def memory(self) -> str")), "'full' or 'compact'.")
+          .def_prop_ro(
+              "seq_len", [](const XposTables& self) { return self.options.seq_len; },
+              "How many tokens the frequencies were said to serve; 0 where they do not depend on it.");
   copies_are_itself(xpos_table);
   xpos_table.def(
       "__reduce__", [](const XposTables& self) { return reduced(self); },
@@ -298,7 +351,7 @@ TableType table_type_of(nb::handle dtype, const char* function) {
   const auto type = type_called(dtype);
   if (type == DataType::f64) return TableType::f64;
   if (type == DataType::f32) return TableType::f32;
-  return enum_of<TableType>(dtype, {function, "dtype"});  // which refuses it
+  Argument{function, "dtype"}.fail("float32 or float64", nb::cast<std::string>(nb::repr(dtype)));
 }
 
 }  // namespace bearing::python

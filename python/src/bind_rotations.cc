@@ -207,14 +207,12 @@ nb::dict parameter_gradients(nb::handle frequencies, nb::handle y, nb::handle d_
   return all;
 }
 
-nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, std::optional<Index> length, nb::handle dtype,
-                  Index threads) {
+nb::tuple cos_sin(nb::handle frequencies, nb::handle positions, nb::handle length, nb::handle dtype, Index threads) {
   const char* function = "cos_sin";
   const RopeFrequencies of = turning_frequencies_of(frequencies, {function, "frequencies"});
   const auto type = table_type_of(dtype, function) == TableType::f64 ? DataType::f64 : DataType::f32;
   const PositionsArgument at(positions, {function, "positions"});
-  const Index time = length ? *length : at.time();
-  if (time < 0) throw RangeError("[cos_sin] length: must be given, unless positions are an array, got None");
+  const Index time = length_of(function, "length", length, positions);
   const Executor on = executor_of(threads, function);
   const NewArray cos = new_array(ArrayKind::numpy, type, {time, of.pairs()}),
                  sin = new_array(ArrayKind::numpy, type, {time, of.pairs()});

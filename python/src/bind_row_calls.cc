@@ -108,7 +108,7 @@ nb::object add(nb::handle encoding, nb::handle x, nb::handle at, nb::handle out,
     if (to) {
       view = written_sequences<T>(*to);
       if (view.shape != in.shape) {
-        to->argument().fail("of x's shape " + shape_text(from.shape()), "shape " + shape_text(to->shape()));
+        to->argument().fail_shape("of x's shape " + shape_text(from.shape()), "shape " + shape_text(to->shape()));
       }
     } else {
       const NewArray made = new_array(from.kind(), from.type(), from.shape());

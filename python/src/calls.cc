@@ -28,16 +28,29 @@ nb::object first_parameter(const char* function, nb::handle encodings) {
 
 }  // namespace
 
-/// 'float32', numpy.dtype('float32'), numpy.float32, torch.float32, jax.numpy.float32, ml_dtypes.bfloat16.
+/// 'float32' and 'torch.float32' as frameworks print it, torch.float32; and what NumPy makes one of these types of:
+/// numpy.dtype('float32'), numpy.float32, jax.numpy.float32, ml_dtypes.bfloat16, 'f4', 'half', float.
 std::optional<DataType> type_called(nb::handle dtype) {
-  std::string text = text_of(dtype);
-  if (text.ends_with("'>")) text.resize(text.size() - 2);  // <class 'numpy.float32'>
-  const std::size_t dot = text.rfind('.');
-  if (dot != std::string::npos) text = text.substr(dot + 1);
-  for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f16}) {
-    if (text == name_of(type)) return type;
+  const auto of_text = [](std::string_view text) -> std::optional<DataType> {
+    for (const std::string_view owner : {"torch.", "numpy.", "jax.numpy."}) {
+      if (text.starts_with(owner)) text.remove_prefix(owner.size());
+    }
+    for (const DataType type : {DataType::f64, DataType::f32, DataType::bf16, DataType::f16}) {
+      if (text == name_of(type)) return type;
+    }
+    return {};
+  };
+  if (dtype.is_none()) return {};  // which NumPy takes for float64
+  if (nb::isinstance<nb::str>(dtype) || kind_of_module(dtype) == ArrayKind::torch) {
+    if (const auto type = of_text(text_of(dtype))) return type;
   }
-  return {};
+  try {
+    const nb::object made = nb::module_::import_("numpy").attr("dtype")(dtype);
+    if (!nb::cast<bool>(made.attr("isnative"))) return {};
+    return of_text(nb::cast<std::string>(made.attr("name")));
+  } catch (const nb::python_error&) {
+    return {};
+  }
 }
 
 DataType type_named(const Argument& argument, nb::handle dtype) {
@@ -141,9 +154,8 @@ Index length_of(const char* function, const char* name, nb::handle given, nb::ha
   if (!given.is_none()) {
     const auto length = Member<Index>::from(given, {function, name});
     if (length < 0) {
-      const std::string text =
-          std::string("[") + function + "] " + name + ": must be at least 0, got " + std::to_string(length);
-      throw nb::value_error(text.c_str());
+      throw RangeError(std::string("[") + function + "] " + name + ": must be at least 0, got " +
+                       std::to_string(length));
     }
     return length;
   }

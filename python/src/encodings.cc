@@ -36,8 +36,8 @@ template <class Shape>
 void check_axes(const ArrayInfo& info, const Shape& shape, const Argument& argument) {
   const std::size_t rank = shape.size(), most = info.rank, fewest = info.fewest == 0 ? most : info.fewest;
   if (rank >= fewest && rank <= most) return;
-  argument.fail("an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + axes_text(most),
-                "shape " + shape_text(shape));
+  argument.fail_shape("an array of " + (fewest == most ? "" : std::to_string(fewest) + " to ") + axes_text(most),
+                      "shape " + shape_text(shape));
 }
 
 ParameterMemory memory_of(const Tensor& numbers) {
@@ -303,7 +303,7 @@ std::string made_from(nb::handle given) {
   const auto name = nb::cast<std::string>(nb::handle(given.type()).attr("__name__"));
   const auto say = [&](const std::string& call) { return "; " + call + " makes an encoding of it"; };
   if (name == "RopeFrequencies") return say("RotaryRows(RopeTable(frequencies, length))");
-  if (name == "Xpos") return say("XposRows(XposTable(xpos, length))");
+  if (name == "Xpos") return say("XposRows(XposTable(xpos, length, seq_len=…))");
   if (name == "XposTable") return say("XposRows(table)");
   if (name == "Rope") return say("RotaryRows(RopeTable(rope, length, seq_len=…))");
   const nb::module_ module = nb::module_::import_("bearing._core");

@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "numbers.hpp"
+
 // Between values of Python and those of C++: words, numbers, sequences, and where a wrong one came from.
 
 namespace bearing::python {
@@ -89,7 +91,7 @@ requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) struct Member<T> {
   static nb::object to(T value) { return nb::int_(value); }
   static T from(nb::handle value, const Place& at) {
     T out{};
-    if (PyBool_Check(value.ptr()) || !nb::try_cast(value, out)) at.fail("int", value);
+    if (!nb::try_cast(value, out)) at.fail("int", value);
     return out;
   }
   static std::string name() { return "int"; }

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <bearing/error.hpp>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
@@ -122,8 +123,19 @@ std::string tensor_text(nb::handle x) {
 
 }  // namespace
 
+namespace {
+
+std::string said_of(const Argument& argument, const std::string& wanted, const std::string& got) {
+  return std::string("[") + argument.function + "] " + argument.name + ": must be " + wanted + ", got " + got;
+}
+
+}  // namespace
+
 void Argument::fail(const std::string& wanted, const std::string& got) const {
-  throw nb::type_error((std::string("[") + function + "] " + name + ": must be " + wanted + ", got " + got).c_str());
+  throw nb::type_error(said_of(*this, wanted, got).c_str());
+}
+void Argument::fail_shape(const std::string& wanted, const std::string& got) const {
+  throw ShapeError(said_of(*this, wanted, got));
 }
 
 std::string text_of(nb::handle x) { return nb::cast<std::string>(nb::str(x)); }
@@ -197,7 +209,7 @@ bool Memory::take_buffer(nb::handle from, const Argument& argument, Use use) {
   if (type.bits == 0) return true;
   if (use == Use::write && buffer.readonly) argument.fail("an array that may be written", "one that is read-only");
   if (buffer.ndim > static_cast<int>(Extents::most)) {
-    argument.fail("an array of at most 8 axes", std::to_string(buffer.ndim) + " axes");
+    argument.fail_shape("an array of at most 8 axes", std::to_string(buffer.ndim) + " axes");
   }
   bool aligned = reinterpret_cast<std::uintptr_t>(buffer.buf) % static_cast<std::uintptr_t>(buffer.itemsize) == 0;
   for (int axis = 0; axis < buffer.ndim; ++axis) {
@@ -276,7 +288,7 @@ void Memory::take_dlpack(nb::handle from, const Argument& argument, const Expect
 
 void Memory::place(const Argument& argument) {
   if (array_.ndim() > Extents::most) {
-    argument.fail("an array of at most 8 axes", std::to_string(array_.ndim()) + " axes");
+    argument.fail_shape("an array of at most 8 axes", std::to_string(array_.ndim()) + " axes");
   }
   type = array_.dtype();
   data = array_.data();

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "numbers.hpp"
+
 // Where the elements of a caller's array lie, whatever it is: NumPy's, PyTorch's, JAX's, a buffer or DLPack.
 
 namespace bearing::python {
@@ -40,7 +42,10 @@ struct Argument {
   const char* function;
   const char* name;
 
+  /// Throws TypeError.
   [[noreturn]] void fail(const std::string& wanted, const std::string& got) const;
+  /// Throws ShapeError, for axes and extents.
+  [[noreturn]] void fail_shape(const std::string& wanted, const std::string& got) const;
 };
 
 /// What an array must be, said in errors: any array at all, and one of its types.

@@ -90,12 +90,21 @@ void add_signatures(const nb::module_& m) {
   }
 }
 
+/// For the package's own checks.
+void bind_numbers(nb::module_& m) {
+  m.def(
+      "_is_truth_value", [](nb::handle value) { return is_truth_value(value); }, nb::arg("value").none(),
+      nb::sig("def _is_truth_value(value: Any) -> bool"),
+      "Says whether a value is True or False, also NumPy's or one in an array without axes: no number.");
+}
+
 NB_MODULE(_core, m) {
   m.doc() = "Positional encodings for transformers: exact, fast, differentiable.";
   nb::set_leak_warnings(false);  // what a caller keeps until the interpreter ends is no leak, and nothing here prints
   prepare_arrays();
   bind_errors(m);
   bind_target(m);
+  bind_numbers(m);
   bind_described(m);
   bind_rope(m);
   bind_row_calls(m);

@@ -70,6 +70,7 @@ struct Table {
 /// xPos' two tables.
 struct XposTables {
   Xpos xpos;
+  TableOptions options;
   Table q, k;
   std::shared_ptr<const XposTable<float>> f32;
   std::shared_ptr<const XposTable<double>> f64;

@@ -72,6 +72,20 @@ std::string repr(const Record& record) {
   return text + ")";
 }
 
+/// The same with 0.0 for every -0.0: they are equal, and their texts are not.
+Value without_signed_zeros(Value value) {
+  if (auto* number = std::get_if<double>(&value); number != nullptr && *number == 0) *number = 0;
+  if (auto* all = std::get_if<Values>(&value)) {
+    for (Value& one : *all) one = without_signed_zeros(one);
+  }
+  if (auto* record = std::get_if<Record>(&value); record != nullptr && *record) {
+    for (const MemberInfo& one : record->type().members) {
+      record->set(one.name, without_signed_zeros(record->get(one.name)));
+    }
+  }
+  return value;
+}
+
 nb::dict to_dict(const Spec& self) {
   nb::dict all;
   all["type"] = self.record.type().name;
@@ -159,11 +173,30 @@ const Record* record_of(nb::handle from) {
   return nb::isinstance<Spec>(from) ? &nb::cast<const Spec&>(from).record : nullptr;
 }
 
-nb::object spec_object(Record record) {
-  nb::object made = nb::inst_alloc(class_of_records(record.type().type));
+namespace {
+
+/// An object of the record's class, or of one that Python derived from it.
+nb::object object_of_class(nb::handle type, Record record) {
+  nb::object made = nb::inst_alloc(type);
   new (nb::inst_ptr<Spec>(made)) Spec{std::move(record)};
   nb::inst_mark_ready(made);
   return made;
+}
+
+/// What pickles of specs of derived classes call.
+nb::object of_class(nb::handle spec, nb::handle type) {
+  const Record* record = record_of(spec);
+  if (record == nullptr || PyObject_IsSubclass(type.ptr(), class_of_records(record->type().type).ptr()) != 1) {
+    Argument{"_of_class", "type"}.fail("derived from the spec's class", nb::cast<std::string>(nb::repr(type)));
+  }
+  return object_of_class(type, *record);
+}
+
+}  // namespace
+
+nb::object spec_object(Record record) {
+  const nb::handle type = class_of_records(record.type().type);
+  return object_of_class(type, std::move(record));
 }
 
 Said said_by(nb::handle from, const Argument& argument) {
@@ -195,7 +228,10 @@ void bind_spec(nb::module_& m) {
   type.def(
       "__hash__",
       [](const Spec& self) {
-        if (self.hash == -1) self.hash = nb::hash(nb::str(repr(hashed(self.record)).c_str()));
+        if (self.hash == -1) {
+          const Value same = without_signed_zeros(hashed(self.record));
+          self.hash = nb::hash(nb::str(repr(std::get<Record>(same)).c_str()));
+        }
         return self.hash;
       },
       nb::sig("def __hash__(self) -> int"));
@@ -204,8 +240,14 @@ void bind_spec(nb::module_& m) {
   copies_are_itself(type);
   type.def(
       "__reduce__",
-      [](nb::handle self) { return made_by("spec", nb::handle(self.type()), nb::object(self.attr("to_dict")())); },
+      [](nb::handle self) -> nb::tuple {
+        const nb::tuple made = made_by("spec", nb::handle(self.type()), nb::object(self.attr("to_dict")()));
+        // What a derived class added.
+        return nb::hasattr(self, "__dict__") ? nb::make_tuple(made[0], made[1], self.attr("__dict__")) : made;
+      },
       nb::sig("def __reduce__(self) -> tuple[Any, ...]"));
+  m.def("_of_class", of_class, nb::arg("spec"), nb::arg("type"), nb::sig("def _of_class(spec: Spec, type: Any) -> Any"),
+        "Returns the spec as an object of a derived class.");
 }
 
 void bind_record(nb::module_& m, const RecordType& type) {
@@ -230,11 +272,12 @@ void bind_record(nb::module_& m, const RecordType& type) {
       "Raises TypeError for a member that the spec does not have, ValueError for another spec's \"type\".");
   def_method(
       made, "replace",
-      [&type](const Spec& self, const nb::kwargs& given) {
+      [&type](nb::handle self, const nb::kwargs& given) {
+        const Record& record = nb::cast<const Spec&>(self).record;
         nb::dict members;
-        for (const MemberInfo& one : type.members) members[one.name.c_str()] = member_of(self.record, one);
+        for (const MemberInfo& one : type.members) members[one.name.c_str()] = member_of(record, one);
         for (auto [key, value] : given) members[key] = value;
-        return spec_object(built(type, members));
+        return object_of_class(self.type(), built(type, members));
       },
       nb::sig(kept("def replace(self, **changes: Any) -> " + type.name)),
       "Returns a copy with some members changed. Raises TypeError for a member that the spec does not have.");

@@ -87,8 +87,8 @@ std::vector<T> copied(const T* data, const std::vector<Index>& shape, const std:
 Tensor numbers(nb::handle from, const ValueType& type, const Argument& argument) {
   const Array array(from, argument);
   if (type.rank != 0 && array.rank() != static_cast<std::size_t>(type.rank)) {
-    argument.fail("an array of " + axes_text(static_cast<std::size_t>(type.rank)),
-                  "shape " + shape_text(array.shape()));
+    argument.fail_shape("an array of " + axes_text(static_cast<std::size_t>(type.rank)),
+                        "shape " + shape_text(array.shape()));
   }
   const std::vector<Index> shape = array.shape(), stride = array.stride();
   if (array.type() == DataType::f64) return {shape, copied(static_cast<const double*>(array.data()), shape, stride)};

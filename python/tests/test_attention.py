@@ -376,6 +376,7 @@ def test_wrong_calls_are_told_by_name(rng):
         (lambda: f(q, k, v, mask="all"), ValueError, "[attention] mask: must be one of 'none', 'causal'"),
         (lambda: f(q, k, v, mask="none", windows=3), TypeError, "[attention] has no argument windows"),
         (lambda: f(q, k, v, mask="none", window=3), TypeError, "[attention] window: must be (before, after)"),
+        (lambda: f(q, k, v, mask="none", window=[3]), TypeError, "[attention] window: must be (before, after)"),
         (
             lambda: f(q, k, v, mask="none", layout="b"),
             ValueError,
@@ -444,7 +445,9 @@ def test_a_mask_of_ones_own_may_lack_axes_and_have_extents_of_1(rng) -> None:
         np.testing.assert_array_equal(a, b)
     with pytest.raises(bearing.ShapeError, match=r"\[attention\] visible: must be \[batch, heads, q_len, k_len\]"):
         bearing.attention(q, k, v, mask="none", visible=own[0, 0, :, :4])
-    with pytest.raises(TypeError, match=r"\[attention\] visible: must be an array of at most 4 axes, got shape \[1"):
+    with pytest.raises(
+        bearing.ShapeError, match=r"\[attention\] visible: must be an array of at most 4 axes, got shape \[1"
+    ):
         bearing.attention(q, k, v, mask="none", visible=own[None])
 
 

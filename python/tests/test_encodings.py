@@ -295,7 +295,7 @@ def test_a_table_of_another_shape_is_a_shape_error(rng):
     bias = bearing.T5Bias(bearing.T5(direction="causal"), rng.standard_normal((32, HEADS + 1)))
     with pytest.raises(bearing.ShapeError, match=r"^\[bias_matrix\]"):
         bearing.bias_matrix(bias, heads=HEADS, q_len=2, k_len=2)
-    with pytest.raises(TypeError, match=r"table: must be an array of 2 axes, got shape \[3\]"):
+    with pytest.raises(bearing.ShapeError, match=r"table: must be an array of 2 axes, got shape \[3\]"):
         bearing.bias_matrix(bearing.T5Bias(bearing.T5(direction="causal"), np.zeros(3)), heads=1, q_len=2, k_len=2)
 
 

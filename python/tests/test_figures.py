@@ -161,6 +161,11 @@ def test_a_figure_is_a_value() -> None:
     assert read["panels"][0]["series"][0]["y"][3] is None and read["panels"][0]["x"]["scale"] == "log2"
 
 
+def test_figures_of_documents_are_values() -> None:
+    one, same = bearing.document_figures(), bearing.document_figures()
+    assert one == same and len({*one, *same}) == len(one) and one[0] != one[1]
+
+
 def test_a_figure_is_read_from_what_it_was_written_to(tmp_path: Path) -> None:
     for one in (bearing.figure("decay", "rope", length=64), bearing.figure("heatmap", "alibi", length=8)):
         assert bearing.Figure.from_json(one.to_json()) == one

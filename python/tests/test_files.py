@@ -61,6 +61,15 @@ def test_what_is_written_the_package_reads_and_would_write_so(tmp_path: Path) ->
     assert ours.read_bytes() == theirs.read_bytes()
 
 
+def test_the_class_opens_a_path_as_the_function_does(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    bearing.write_safetensors(path, {"one": np.arange(3.0)})
+    opened = bearing.Safetensors(path)
+    assert repr(opened) == repr(bearing.read_safetensors(path)) and (opened["one"] == [0, 1, 2]).all()
+    with pytest.raises(bearing.ConfigError, match="nowhere"):
+        bearing.Safetensors(str(tmp_path / "nowhere.safetensors"))
+
+
 def test_arrays_outlive_the_file_that_they_came_from(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     bearing.write_safetensors(path, {"w": np.arange(4.0)})

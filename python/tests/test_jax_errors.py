@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from bearing.jax import attention, ffi
 from bearing.jax.shards import Axes
 from jax_cases import T5, arrays, t5_bias
@@ -51,7 +52,7 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
         call(q.astype(int), k, v),
     )
     fails(
-        TypeError,
+        bearing.ShapeError,
         "[attention] table: must be an array of 2 axes, got shape [8]",
         call(q, k, v, bearing.T5Bias(T5, jnp.ones(8))),
     )
@@ -61,7 +62,7 @@ def test_what_shapes_tell_is_refused_while_tracing(table, rng):
     for shape in ([3, 4], [2, 3, 5], [5, 3], [2], [2, 2, 3, 5], [0]):
         fails(bearing.ShapeError, f"{pairs} {shape}", call(q, k, v, visible=jnp.ones(shape, bool)))
     fails(
-        TypeError,
+        bearing.ShapeError,
         "[attention] visible: must be an array of at most 4 axes, [batch, heads, q_len, k_len], got shape [1, 2, 4, 3, 5]",
         call(q, k, v, visible=jnp.ones((1, 2, 4, 3, 5), bool)),
     )
@@ -280,6 +281,20 @@ def test_arguments_that_are_no_arrays_or_numbers_are_named(table):
             "[rotate] threads: must be a number of 64 bits, got 1000",
             lambda: j.rotate(table, q, threads=10**30),
         ),
+        (kind, "[inputs] time: must be a whole number, got True", lambda: j.inputs(learned, 0, True)),
+        (kind, "[attention] scale: must be a number, got True", lambda: attention(q, q, q, mask="none", scale=True)),
+        (
+            kind,
+            "[attention] return_lse: must be bool, got 'no'",
+            lambda: attention(q, q, q, mask="none", return_lse="no"),
+        ),
+        (kind, "[attention] mask: must be given, one of 'none', 'causal', ", lambda: attention(q, q, q, mask=None)),
+        (kind, "[rotate] positions: must be None, a whole number, or an arr", lambda: j.rotate(table, q, 1.5)),
+        (
+            kind,
+            "[rotate] positions: must be None, a whole number, or an arr",
+            lambda: j.rotate(table, q, jnp.float32(1)),
+        ),
         (kind, "[inputs] time: must be a whole number, got '3'", lambda: j.inputs(learned, 0, "3")),
         (kind, "[inputs] dtype: must be float64, float32, bfloat16 or", lambda: j.inputs(learned, 0, 3, dtype="x")),
         (kind, "[add] encoding: must be an encoding of the input, got 3", lambda: j.add(3, q[:, 0])),
@@ -298,6 +313,13 @@ def test_arguments_that_are_no_arrays_or_numbers_are_named(table):
         with pytest.raises(error) as raised:
             call()
         assert str(raised.value).startswith(text), raised.value
+
+
+def test_positions_of_another_framework_are_numbers(table, rng):
+    q, whole = jnp.asarray(rng.standard_normal((2, 4, 3, DIM))), torch.arange(3) + 5
+    wanted = bearing.jax.rotate(table, q, 5)
+    for positions in (whole, whole[0], np.int64(5)):
+        np.testing.assert_array_equal(bearing.jax.rotate(table, q, positions), wanted)
 
 
 @pytest.mark.parametrize("positions", [2**31, np.uint64(2**63), np.array([0, 1, 2**63], np.uint64)])

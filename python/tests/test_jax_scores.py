@@ -28,6 +28,20 @@ def test_bias_matrices_have_gradients(rng):
     np.testing.assert_array_equal(shifted[1], bearing.jax.bias_matrix(bias, 1, heads=HEADS, q_len=3, k_len=5))
 
 
+def test_a_result_has_the_type_of_the_parameters_unless_another_is_asked_for(rng):
+    sizes = dict(heads=HEADS, q_len=3, k_len=5)
+    alibi = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    for kind in (jnp.float64, jnp.float32):
+        bias = bearing.T5Bias(T5, jnp.asarray(rng.standard_normal((T5.buckets, HEADS)), kind))
+        learned = bearing.LearnedInputs(bearing.Learned(length=8, dim=DIM), jnp.ones((8, DIM), kind))
+        for ours in (bearing, bearing.jax):
+            assert ours.bias_matrix([alibi, bias], **sizes).dtype == kind
+            assert ours.inputs(learned, 0, 3).dtype == kind
+    for ours in (bearing, bearing.jax):
+        assert ours.bias_matrix(alibi, **sizes).dtype == jnp.float32
+        assert ours.bias_matrix(bias, **sizes, dtype="float32" if ours is bearing.jax else None).dtype == jnp.float32
+
+
 @pytest.mark.parametrize("name", names("scores"))
 def test_added_scores_and_their_gradients_are_those_of_bearing(name, rng):
     example = examples(rng)[name]

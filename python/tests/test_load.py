@@ -214,6 +214,12 @@ def test_llama_turns_as_its_own_module_and_is_ready_for_attention(saved: Any, rn
     np.testing.assert_allclose(ours, theirs.numpy(), atol=2e-4)
 
 
+def test_what_is_loaded_can_be_a_key(tmp_path: Path) -> None:
+    kept = bearing.PerCall("FireBias", None, {"w": np.ones(2)}, ("r",))
+    one, other = (bearing.LoadedModel(None, (), ([kept],), {"w": np.ones(2)}) for _ in range(2))
+    assert kept == kept and len({kept, one, other}) == 3 and one == one and one != other
+
+
 def test_sharded_weights_are_found(saved: Any) -> None:
     model, folder = saved(tf.BertModel, tf.BertConfig(**SMALL, max_position_embeddings=24), max_shard_size="4KB")
     assert (folder / "model.safetensors.index.json").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -441,6 +442,22 @@ def test_a_table_is_told_the_length_that_its_frequencies_depend_on() -> None:
         np.testing.assert_array_equal(table.frequencies.inv_freq, bearing.resolve(rope, 128).inv_freq)
 
 
+def test_tables_of_xpos_are_told_it_too_and_keep_what_they_were_told() -> None:
+    scaling = bearing.DynamicNtkScaling(factor=2.0, trained_length=64)
+    xpos = bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half", scaling=scaling))
+    text = r"^\[XposTable\] seq_len: must be given, as the frequencies of dynamic depend on how long .*, got 0$"
+    with pytest.raises(bearing.RangeError, match=text):
+        bearing.XposTable(xpos, 4096)
+    table = bearing.XposTable(xpos, 16, seq_len=128, angles="as_float32", memory="compact", dtype="float64")
+    wanted = bearing.resolve(xpos.rope, 128, "as_float32")
+    for one in (table, pickle.loads(pickle.dumps(table))):
+        assert one.q.frequencies == wanted and one.k.memory == "compact"
+        assert (one.xpos, one.length, one.dtype, one.seq_len) == (xpos, 16, "float64", 128)
+        ending = ", length=16, dtype='float64', angles='as_float32', memory='compact', seq_len=128)"
+        assert repr(one) == f"XposTable({xpos!r}{ending}"
+    assert len(bearing.XposTable(bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half")), 4).__reduce__()[1]) == 3
+
+
 def test_frequencies_of_a_length_are_refused_where_no_length_is_said() -> None:
     rope = bearing.Rope(head_dim=8, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2.0, trained_length=64))
     plain, x = bearing.Rope(head_dim=8, pairing="half"), np.ones((1, 1, 2, 8), np.float32)
@@ -484,7 +501,7 @@ def test_keys_whose_angles_are_not_known_are_not_moved() -> None:
     with pytest.raises(bearing.RangeError, match=r"^\[rebase\] rope.scaling: must give the same .*, got dynamic$"):
         bearing.rebase(xpos, 0, 1, k)
     assert (k == 1).all()
-    table = bearing.XposTable(xpos, 512)
+    table = bearing.XposTable(xpos, 512, seq_len=512)
     moved, fresh = bearing.rotate_to(table.k, k, 3), bearing.rotate_to(table.k, k, 400)
     given = bearing.ExplicitFrequencies(inv_freq=table.k.frequencies.inv_freq)
     bearing.rebase(xpos.replace(rope=rope.replace(scaling=given)), 3, 400, moved)
@@ -501,10 +518,17 @@ def test_the_type_of_a_table_may_be_given_by_any_name(word: str) -> None:
         assert bearing.XposTable(bearing.Xpos(rope=rope), 4, dtype=name).q.dtype == word
         assert bearing.cos_sin(rope, length=4, dtype=name)[0].dtype == word
         assert bearing.rotary_embedding(4, 8, dtype=name)[0].dtype == word
-    with pytest.raises(
-        ValueError, match=r"^\[RopeTable\] dtype: must be one of 'float32', 'float64', got <class 'numpy.f"
-    ):
-        bearing.RopeTable(rope, 4, dtype=np.float16)
+    for wrong in (np.float16, "single-minded", "xx.float32", ">f4", int, None):
+        with pytest.raises(TypeError, match=r"^\[RopeTable\] dtype: must be float32 or float64, got "):
+            bearing.RopeTable(rope, 4, dtype=wrong)
+
+
+def test_what_numpy_calls_a_type_names_it() -> None:
+    rope = bearing.Rope(head_dim=8, pairing="half")
+    for word, name in [("f4", "float32"), ("single", "float32"), ("double", "float64"), (float, "float64")]:
+        assert bearing.RopeTable(rope, 4, dtype=word).dtype == name
+    for word, name in [("half", "float16"), ("f8", "float64"), ("torch.float32", "float32")]:
+        assert str(bearing.sinusoidal_encoding(3, 4, dtype=word).dtype) == name
 
 
 def test_rows_of_a_table_serve_attention() -> None:

@@ -282,7 +282,7 @@ def test_nothing_is_written_after_a_wrong_call(rng):
         bearing.add_scores(None, scores, layout="tbhd")
     with pytest.raises(bearing.RangeError, match="heads: must be at least 1, got 0"):
         bearing.bias_matrix(None, heads=0, q_len=1, k_len=1)
-    with pytest.raises(ValueError, match="q_len: must be at least 0, got -1"):
+    with pytest.raises(bearing.RangeError, match="q_len: must be at least 0, got -1"):
         bearing.bias_matrix(None, heads=1, q_len=-1, k_len=1)
     with pytest.raises(TypeError, match="dtype: must be float64, float32, bfloat16 or float16, got 'int8'"):
         bearing.bias_matrix(None, heads=1, q_len=1, k_len=1, dtype="int8")

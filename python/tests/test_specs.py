@@ -260,3 +260,35 @@ def test_two_ways_to_say_that_the_whole_head_turns_are_one_key() -> None:
         assert one == same and hash(one) == hash(same) and one != other and {one: 1}[same] == 1
     for kind in (copy.copy, lambda one: pickle.loads(pickle.dumps(one))):
         assert kind(long).rotary_dim == 8
+
+
+def test_equal_specs_have_equal_hashes_whatever_the_sign_of_a_zero() -> None:
+    for plus, minus in [
+        (bearing.Xpos(rope=ROPE, centre=0.0), bearing.Xpos(rope=ROPE, centre=-0.0)),
+        (
+            bearing.PositionTemperature(form="clamped", first=1, beta=0.0),
+            bearing.PositionTemperature(form="clamped", first=1, beta=-0.0),
+        ),
+        (bearing.Alibi(slopes=[0.0, 0.5]), bearing.Alibi(slopes=[-0.0, 0.5])),
+        (
+            ROPE.replace(scaling=bearing.LinearScaling(factor=0.0)),
+            ROPE.replace(scaling=bearing.LinearScaling(factor=-0.0)),
+        ),
+    ]:
+        assert plus == minus and hash(plus) == hash(minus)
+        assert "-0.0" in repr(minus)  # it stays what was given
+
+
+class Named(bearing.Rope):
+    """A spec of a caller's own class."""
+
+    name = "nobody"
+
+
+def test_copies_of_a_derived_spec_are_of_its_class() -> None:
+    one = Named(head_dim=8, pairing="half")
+    one.name = "somebody"
+    assert type(one.replace(base=5.0)) is Named and one.replace(base=5.0).base == 5
+    back = pickle.loads(pickle.dumps(one))
+    assert type(back) is Named and back == one and back.name == "somebody"
+    assert type(bearing.Rope(head_dim=8, pairing="half").replace(base=5.0)) is bearing.Rope

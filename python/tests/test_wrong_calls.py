@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import torch
 
-TABLE = bearing.RopeTable(bearing.Rope(head_dim=8, pairing="half"), 16)
+ROPE = bearing.Rope(head_dim=8, pairing="half")
+TABLE = bearing.RopeTable(ROPE, 16)
 
 
 def ones(*shape: int, dtype: Any = np.float32) -> np.ndarray:
@@ -49,9 +50,9 @@ def misaligned() -> np.ndarray:
             TypeError,
             r"must be float32, bfloat16 or float16 for a float32 table, got float64",
         ),
-        (ones(8), TypeError, r"must be an array of 2 to 4 axes"),
-        (ones(1, 1, 1, 2, 8), TypeError, r"must be an array of 2 to 4 axes"),
-        (ones(*[1] * 9), TypeError, r"at most 8 axes"),
+        (ones(8), bearing.ShapeError, r"must be an array of 2 to 4 axes"),
+        (ones(1, 1, 1, 2, 8), bearing.ShapeError, r"must be an array of 2 to 4 axes"),
+        (ones(*[1] * 9), bearing.ShapeError, r"at most 8 axes"),
         (ones(2, 6), bearing.ShapeError, r"\[rotate\] x: .*8"),
         (read_only(), TypeError, r"may be written, got one that is read-only"),
         (ones(2, 0), bearing.ShapeError, r"\[rotate\] x"),
@@ -80,6 +81,8 @@ def test_rows_that_share_memory_are_refused() -> None:
         ({"positions": "text"}, TypeError, r"\[rotate\] positions: must be None, an int, or an array"),
         ({"positions": 1.5}, TypeError, r"positions: must be"),
         ({"positions": True}, TypeError, r"positions: must be"),
+        ({"positions": np.float64(1.0)}, TypeError, r"positions: must be"),
+        ({"positions": ones(1, 1, 1, 2)}, bearing.ShapeError, r"positions: must be None, an int, or an array"),
         ({"positions": ones(3, dtype=np.int64)}, bearing.ShapeError, r"\[rotate\]"),
         ({"positions": ones(2, dtype=np.float16)}, TypeError, r"16-bit floats cannot count past 2048"),
         ({"positions": 2**40}, bearing.RangeError, r"\[rotate\]"),
@@ -116,13 +119,37 @@ def test_errors_of_rotate_say_positions_where_the_caller_does() -> None:
         (lambda: bearing.RopeTable(TABLE.frequencies, -1), bearing.RangeError, "length"),
         (lambda: bearing.RopeTable(bearing.Rope(head_dim=7, pairing="half"), 4), bearing.ShapeError, "rotary_dim|even"),
         (lambda: bearing.RopeTable("rope", 4), TypeError, r"\[RopeTable\] rope: must be a RopeFrequencies"),
-        (lambda: bearing.RopeTable(bearing.Rope(head_dim=8, pairing="half"), 4, dtype="float16"), ValueError, "dtype"),
+        (lambda: bearing.RopeTable(bearing.Rope(head_dim=8, pairing="half"), 4, dtype="float16"), TypeError, "dtype"),
         (lambda: bearing.RopeTable(bearing.Rope(head_dim=8, pairing="half"), 4, memory="none"), ValueError, "memory"),
         (lambda: bearing.RotaryRows(None), TypeError, r"\[RotaryRows\] table: must be a RopeTable, got None"),
         (lambda: bearing.XposRows(TABLE), TypeError, r"\[XposRows\] table: must be an XposTable"),
         (lambda: bearing.resolve(bearing.Rope(head_dim=8, base=-1.0, pairing="half")), bearing.RangeError, "base"),
         (lambda: bearing.Rope(head_dim=8.5, pairing="half"), TypeError, r"\[Rope\] head_dim: must be int, got 8.5"),
         (lambda: bearing.Rope(head_dim=True, pairing="half"), TypeError, r"\[Rope\] head_dim: must be int, got True"),
+        (
+            lambda: bearing.Rope(head_dim=8, base=True, pairing="half"),
+            TypeError,
+            r"\[Rope\] base: must be float, got Tr",
+        ),
+        (lambda: bearing.Rope(head_dim=8, base=np.True_, pairing="half"), TypeError, r"\[Rope\] base: must be float"),
+        (lambda: bearing.RopeTable(TABLE.frequencies, True), TypeError, r"\[RopeTable\] length: must be int, got True"),
+        (lambda: bearing.rotary_embedding(True, 4), TypeError, r"\[rotary_embedding\] seq_len: must be int, got True"),
+        (lambda: bearing.cos_sin(TABLE, length=True), TypeError, r"\[cos_sin\] length: must be int, got True"),
+        (
+            lambda: bearing.cos_sin(TABLE, length=-1),
+            bearing.RangeError,
+            r"\[cos_sin\] length: must be at least 0, got -",
+        ),
+        (lambda: bearing.cos_sin(TABLE), TypeError, r"\[cos_sin\] length: must be given, unless positions are an arr"),
+        (lambda: bearing.resolve(ROPE, True), TypeError, r"\[resolve\] seq_len: must be int, got True"),
+        (lambda: bearing.resolve(ROPE, torch.tensor(True)), TypeError, r"\[resolve\] seq_len: must be int, got Tensor"),
+        (lambda: bearing.shift(TABLE, True, ones(2, 8)), TypeError, r"\[shift\] by: must be int, got True"),
+        (lambda: bearing.bias_matrix([], heads=True, q_len=1, k_len=1), TypeError, "heads: must be int, got True"),
+        (
+            lambda: bearing.bias_matrix([], heads=1, q_len=-1, k_len=1),
+            bearing.RangeError,
+            "q_len: must be at least 0",
+        ),
         (lambda: bearing.Rope(head_dim=8, pairing="half", scaling=4.0), TypeError, r"\[Rope\] scaling: must be"),
         (
             lambda: bearing.Rope.from_dict(
@@ -132,7 +159,11 @@ def test_errors_of_rotate_say_positions_where_the_caller_does() -> None:
             "x",
         ),
         (lambda: bearing.apply_rope([1.0, 2.0]), TypeError, r"\[apply_rope\] x: must be an array"),
-        (lambda: bearing.apply_rope(np.float32(1)), TypeError, r"\[apply_rope\] x: must be an array of 1 to 4 axes"),
+        (
+            lambda: bearing.apply_rope(np.float32(1)),
+            bearing.ShapeError,
+            r"\[apply_rope\] x: must be an array of 1 to 4",
+        ),
         (lambda: bearing.alibi_bias(4, 0), bearing.RangeError, "heads"),
     ],
 )

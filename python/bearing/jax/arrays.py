@@ -43,7 +43,9 @@ def _brief(value: Any) -> str:
 
 
 def whole_of(function: str, name: str, value: Any, least: int | None = None) -> int:
-    """Returns a whole number that is static."""
+    """Returns a whole number that is static. A truth value is none."""
+    if _core._is_truth_value(value):
+        raise TypeError(f"[{function}] {name}: must be a whole number, got {_brief(value)}")
     try:
         number = operator.index(value)
     except TypeError as error:
@@ -82,7 +84,7 @@ def tensor_of(function: str, name: str, value: Any, time_first: bool) -> jax.Arr
     if array.ndim == 3:
         return array[None]
     if array.ndim != 4:
-        raise TypeError(
+        raise _core.ShapeError(
             f"[{function}] {name}: must be an array of 2 to 4 axes, [batch, heads, time, dim], got shape {list(array.shape)}"
         )
     return array
@@ -137,13 +139,16 @@ def positions_of(function: str, name: str, at: Positions, time: int, batch: int)
     """
     if at is None:
         return None
+    at = _known(at)
     if _is_whole(at):
         return number_of(function, name, at)
     array = numbers_of(function, name, at, (jnp.float64, jnp.float32))
     if array.ndim == 0:
-        array = array + jnp.arange(time, dtype=array.dtype)
+        raise TypeError(
+            f"[{function}] {name}: must be None, a whole number, or an array {POSITION_AXES}, got {_brief(at)}"
+        )
     if array.ndim > 3:
-        raise TypeError(f"[{function}] {name}: must be {POSITION_AXES}, got {array.ndim} axes")
+        raise _core.ShapeError(f"[{function}] {name}: must be {POSITION_AXES}, got {array.ndim} axes")
     array = array.reshape((1,) * (3 - array.ndim) + array.shape)
     if array.shape[2] != time:
         raise _core.ShapeError(f"[{function}] {name}: must have {time} token{'s' * (time != 1)}, got {array.shape[2]}")
@@ -172,6 +177,16 @@ def number_of(function: str, name: str, number: Any) -> Any:
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise _core.RangeError(f"[{function}] {name}: must be a number of {bits} bits, got {number}")
     return np.array([number], kind)
+
+
+def _known(x: Any) -> Any:
+    """An array of JAX or NumPy; others that name their types in their own words, as NumPy's."""
+    if not hasattr(x, "dtype") or isinstance(x, (jax.Array, np.ndarray, np.generic)):
+        return x
+    try:
+        return np.asarray(x)
+    except (TypeError, ValueError, RuntimeError):  # a gradient would be lost, or it is elsewhere: as_array() says so
+        return x
 
 
 def _is_whole(x: Any) -> bool:
@@ -265,11 +280,11 @@ def type_of(function: str, dtype: Any, name: str = "dtype") -> Any:
 
 def extents_of(function: str, name: str, at: Positions) -> tuple[int, ...]:
     """The extents of positions, or none unless they are an array of tokens."""
-    if at is None or _is_whole(at):
+    if at is None or _is_whole(at := _known(at)):
         return ()
     shape = as_array(function, name, at).shape
     if len(shape) > 3:
-        raise TypeError(f"[{function}] {name}: must be {POSITION_AXES}, got {len(shape)} axes")
+        raise _core.ShapeError(f"[{function}] {name}: must be {POSITION_AXES}, got {len(shape)} axes")
     return shape[1:] if len(shape) == 3 else shape
 
 
@@ -292,6 +307,8 @@ def check_shape(function: str, name: str, array: jax.Array, axes: str, shape: Se
 
 
 def finite(function: str, name: str, value: float) -> float:
+    if _core._is_truth_value(value):
+        raise TypeError(f"[{function}] {name}: must be a number, got {_brief(value)}")
     try:
         number = math.fsum([value])  # refuses text, which float() reads
     except (TypeError, ValueError, OverflowError) as error:  # of traced numbers too
@@ -303,6 +320,8 @@ def finite(function: str, name: str, value: float) -> float:
 
 def word_of(function: str, name: str, word: str, words: Sequence[str], arrays: str = "") -> str:
     """word, if it is one of words. arrays: where an array goes that was given in its place, for errors."""
+    if word is None:
+        raise TypeError(f"[{function}] {name}: must be given, one of {', '.join(map(repr, words))}, got None")
     if isinstance(word, str) and word in words:
         return word
     choices = ", ".join(repr(one) for one in words)

@@ -125,7 +125,8 @@ def attention(
     mask: 'none', 'causal' by positions, 'causal_top_left' or 'causal_bottom_right' by indices, the latter back from the
         last key, which is where k_lengths says. It has no default. Of positions on several axes the first one decides, and
         where it is the same the next one: a patch sees those before it in its picture.
-    window: (before, after) in tokens, on the first axis of positions; -1 for no limit.
+    window: (before, after) in tokens, on the first axis of positions; -1 for no limit. A model's sliding window of w keys
+        is (w - 1, 0).
     q_positions: where queries stand: None for 0, 1, 2, …; a scalar p, traced or not, for p, p + 1, … (p keys are in the
         cache already); or an array [time], [batch, time] or [axes, batch, time]. A rotation of several axes takes one
         number for all of them in the first forms: patches of an image need the last one.
@@ -152,6 +153,8 @@ def attention(
     lse): lse [batch, heads, q_len] has the logarithms of the rows' sums. It lacks the axes that q lacks.
     """
     time_first = is_time_first("attention", layout)
+    if not isinstance(return_lse, bool):
+        raise TypeError(f"[attention] return_lse: must be bool, got {return_lse!r}")
     word_of("attention", "mask", mask, MASKS, "; an array of what is seen goes to visible=")
     qs, ks, vs = qkv_of("attention", q, k, v, time_first)
     if block_table is not None:
@@ -291,7 +294,7 @@ def _with_all_axes(visible: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     axes = "[batch, heads, q_len, k_len]"
     missing = 4 - visible.ndim
     if missing < 0:
-        raise TypeError(
+        raise _core.ShapeError(
             f"[attention] visible: must be an array of at most 4 axes, {axes}, got shape {list(visible.shape)}"
         )
     if not all(n in (wanted, 1) for n, wanted in zip(visible.shape, shape[missing:], strict=True)):
@@ -452,7 +455,7 @@ def _sums_of(function: str, name: str, value: Any, rows: jax.Array) -> jax.Array
     if sums.dtype != arithmetic_of(rows.dtype):
         raise TypeError(f"[{function}] {name}: must be {jnp.dtype(arithmetic_of(rows.dtype))}, got {sums.dtype}")
     if not 1 <= sums.ndim <= 3:
-        raise TypeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got shape {list(sums.shape)}")
+        raise _core.ShapeError(f"[{function}] {name}: must be an array of 1 to 3 axes, got shape {list(sums.shape)}")
     sums = sums.reshape((1,) * (3 - sums.ndim) + sums.shape)
     check_shape(function, name, sums, "[batch, heads, q_len]", rows.shape[:3])
     return sums

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _core
 from . import tables
-from .arrays import as_array
+from .arrays import array_of, as_array, type_of
 from .tables import HeldTable, held, keep
 
 
@@ -126,9 +126,21 @@ def plan_of(function: str, encodings: Any, dtype: Any) -> Plan:
                 raise TypeError(f"[{function}] {name}: must be an array of real numbers, got {array.dtype}")
             if not fewest <= array.ndim <= most:
                 axes = f"{most} {'axis' if most == 1 else 'axes'}" if fewest == most else f"{fewest} to {most} axes"
-                raise TypeError(f"[{function}] {name}: must be an array of {axes}, got shape {list(array.shape)}")
+                raise _core.ShapeError(
+                    f"[{function}] {name}: must be an array of {axes}, got shape {list(array.shape)}"
+                )
             arrays.append(array.astype(arithmetic_of(dtype)))
     return Plan(_register(tuple(static_of(encoding) for encoding in encodings)), tuple(arrays))
+
+
+def wished_type(function: str, dtype: Any, encodings: Any) -> Any:
+    """The type of a result that no array tells: dtype, or else that of the first parameter, or float32 without any."""
+    if dtype is not None:
+        return type_of(function, dtype)
+    for one in listed(encodings):
+        for value in one.parameters.values() if isinstance(one, _core.Encoding) else ():
+            return array_of(function, "encodings", value).dtype
+    return jnp.dtype(jnp.float32)
 
 
 def check_encodings(

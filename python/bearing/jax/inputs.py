@@ -21,9 +21,8 @@ from .arrays import (
     threads_of,
     token_axes,
     token_letter,
-    type_of,
 )
-from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, wished_type
 from .shards import Axes
 
 
@@ -42,7 +41,7 @@ def inputs(
     positions: Positions = None,
     time: int | None = None,
     *,
-    dtype: Any = jnp.float32,
+    dtype: Any = None,
     threads: int = 1,
 ) -> jax.Array:
     """Returns what an encoding adds to the input: [time, dim], or [batch, time, dim] for positions of several
@@ -50,7 +49,7 @@ def inputs(
 
     positions: where tokens stand, as attention() takes positions.
     time: how many tokens; it may be left out where positions are an array.
-    dtype: the type of the result.
+    dtype: the type of the result; None for that of the encoding's first parameter, or float32 where there is none.
 
     Gradients: of the encoding's parameters.
     """
@@ -63,7 +62,7 @@ def inputs(
         None,
         positions,
         (batch, length, _dim("inputs", encoding)),
-        type_of("inputs", dtype),
+        wished_type("inputs", dtype, encoding),
         threads,
     )
     return result if len(extents) == 2 else result[0]
@@ -78,7 +77,9 @@ def add(encoding: Any, x: jax.typing.ArrayLike, positions: Positions = None, *, 
     """
     rows = array_of("add", "x", x)
     if rows.ndim not in (2, 3):
-        raise TypeError(f"[add] x: must be an array of 2 or 3 axes, [batch, time, dim], got shape {list(rows.shape)}")
+        raise _core.ShapeError(
+            f"[add] x: must be an array of 2 or 3 axes, [batch, time, dim], got shape {list(rows.shape)}"
+        )
     one = rows if rows.ndim == 3 else rows[None]
     dim = _dim("add", encoding)
     if one.shape[2] != dim:

@@ -27,11 +27,10 @@ from .arrays import (
     shape_of,
     tensor_of,
     threads_of,
-    type_of,
     whole_of,
     with_axes,
 )
-from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving
+from .encodings import arithmetic_of, check_encodings, parameter_axes, plan_of, serving, wished_type
 from .shards import Axes
 
 
@@ -52,7 +51,7 @@ def bias_matrix(
     heads: int,
     q_len: int | None = None,
     k_len: int | None = None,
-    dtype: Any = jnp.float32,
+    dtype: Any = None,
     threads: int = 1,
 ) -> jax.Array:
     """Makes the scores of encodings that look at neither queries nor keys: [heads, q_len, k_len].
@@ -61,6 +60,7 @@ def bias_matrix(
     k_positions: where keys stand.
     q_len: how many queries; it may be left out where q_positions is an array.
     k_len: how many keys; it may be left out where k_positions is an array.
+    dtype: the type of the result; None for that of the encodings' first parameter, or float32 where there is none.
 
     Gradients: of the parameters.
     """
@@ -70,7 +70,7 @@ def bias_matrix(
         length_of(function, "k_len", k_len, extents_of(function, "k_positions", k_positions)),
     )
     heads = whole_of(function, "heads", heads, 1)
-    kind = type_of(function, dtype)
+    kind = wished_type(function, dtype, encodings)
     plan = plan_of(function, encodings, kind)
     q_positions = positions_of(function, "q_positions", q_positions, lengths[0], 1)
     k_positions = positions_of(function, "k_positions", k_positions, lengths[1], 1)
