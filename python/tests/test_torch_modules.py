@@ -404,6 +404,29 @@ def test_given_tables_of_another_type_are_converted_and_others_positions_refused
         bt.rotate(x, rope=table, positions=1)
 
 
+def test_regions_change_no_name_of_a_weight():
+    torch.manual_seed(3)
+    mixed = bearing.RopeMixed(head_dim=DIM, axes=1, pairing="half")
+    t5 = bearing.T5(direction="causal")
+
+    def made(regions):
+        encodings = [bt.T5Bias(t5, HEADS), bt.RopeMixed(mixed, HEADS), bt.Shaw(bearing.Shaw(clip=2), DIM)]
+        return bt.Attention(encodings, mask="causal", regions=regions, sinks=HEADS).double()
+
+    plain, within = shaken(made(None)), made(bearing.SelfExtend(group=4, window=2 * TIME))
+    assert sorted(plain.state_dict()) == sorted(within.state_dict())
+    within.load_state_dict(plain.state_dict())
+    q, k, v = qkv()
+    # All keys are near, so that the regions are one.
+    torch.testing.assert_close(within(q, k, v), plain(q, k, v), rtol=1e-12, atol=1e-12)
+    own = [one.encoding() for one in (within.scores[0], within.rows[0], within.scores[1])]
+    far = bearing.SelfExtend(group=2, window=2)
+    wanted = bt.attention(q, k, v, own, mask="causal", regions=far, sinks=within.sinks)
+    again = made(far)
+    again.load_state_dict(plain.state_dict())
+    assert torch.equal(again(q, k, v), wanted)
+
+
 def test_parameters_in_own_encodings_are_learned():
     table = torch.nn.Parameter(torch.zeros(32, HEADS))
     module = bt.Attention(bearing.T5Bias(bearing.T5(direction="causal"), table), mask="causal")

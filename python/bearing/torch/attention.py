@@ -96,8 +96,10 @@ class Attention(nn.Module):
         super().__init__()
         _check("Attention", mask, window=window, scale=scale, soft_cap=soft_cap, sinks=sinks, layout=layout)
         modules = _modules_of("Attention", encodings)
-        self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one) and regions is None)
-        self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one) or regions is not None)
+        # Regions change no weight, and so no name of one.
+        self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one))
+        self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one))
+        self._order = tuple(_is_of_rows(one) for one in modules)
         self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
         if regions is not None or band is not None:
@@ -136,16 +138,23 @@ class Attention(nn.Module):
         if options["scale"] is None:  # of the rows that come, whatever encodings make of their width
             options = options | {"scale": 1 / math.sqrt(q.shape[-1])}
         layout = options["layout"]
-        for rows in self.rows:
+        within = "regions" in options
+        for rows in () if within else self.rows:
             if isinstance(rows, Fixed):
                 q = turn(rows, q, q_positions, side="query", layout=layout)
                 k = turn(rows, k, q_positions if k_positions is None else k_positions, side="key", layout=layout)
             else:
                 q, k = rows(q, k, q_positions, k_positions, layout=layout)
-        encodings = [one.encoding() for one in self.scores] + encodings_of(more, "Attention")
+        own = self._in_order() if within else self.scores
+        encodings = [one.encoding() for one in own] + encodings_of(more, "Attention")
         return attention(
             q, k, v, encodings, q_positions=q_positions, k_positions=k_positions, sinks=self.sinks, **options, **given
         )
+
+    def _in_order(self) -> list[Any]:
+        """All encodings in the order in which they were given."""
+        rows, scores = iter(self.rows), iter(self.scores)
+        return [next(rows if of_rows else scores) for of_rows in self._order] + [*rows, *scores]
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items() if value)
