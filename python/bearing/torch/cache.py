@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .compiling import constant_of
+from .compiling import constant, constant_of
 from .dispatch import with_or_without_numbers
-from .encoding import check_fixed, is_given, table_form, table_of, text_of_table
+from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .ops import arithmetic_of, in_order_of
 from .triton import device
@@ -36,57 +36,65 @@ FLOAT8 = torch.float8_e4m3fn
 _WIDE = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 Frequencies = Union["_core.RopeFrequencies", "_core.Rope", "_core.RopeTable", HasTable]
+FrequenciesOrXpos = Union[Frequencies, "_core.Xpos", HasEncoding]
 Slots = Union[Tensor, Sequence[Sequence[int]], np.ndarray]
 
 
 def rebase(
-    from_: Frequencies,
+    from_: FrequenciesOrXpos,
     old_positions: Positions,
-    to: Frequencies,
+    to: FrequenciesOrXpos,
     new_positions: Positions,
     k: Tensor,
     *,
     slots: Slots | None = None,
     layout: Layout = "bhtd",
-) -> None:
+) -> Tensor:
     """Moves cached keys, which are rotated already, in place: afterwards they are as if they had been rotated with `to` at
     the new positions from the start, except for one rounding.
 
     from_: the encoding that k was rotated with: a module, a table, resolved frequencies, or a spec whose frequencies are
-        the same at every length.
+        the same at every length. On the CPU also xPos, as a module or a spec.
     old_positions: where the keys stood, as :func:`bearing.torch.rotate` takes positions.
-    to: the encoding that they shall have.
+    to: the encoding that they shall have; the same as from_ if that is xPos.
     new_positions: where they shall stand.
     k [batch, kv_heads, time, head_dim]: the keys; with slots a paged cache [blocks, kv_heads, block_size, head_dim].
     slots [batch, time]: block · block_size + row of each token, as a tensor, a list or an array; no two are the same, except
         −1, which names none.
     layout: 'bhtd' or 'bthd'; a paged cache has its own.
 
-    Nothing has gradients. Raises ShapeError, RangeError or TypeError, whose text names the argument.
+    Returns k, the same tensor. Nothing has gradients. Raises ShapeError, RangeError or TypeError, whose text names the
+    argument.
     """
     _check("rebase", k=k)
     slots = _slots_of("rebase", slots, k)
     sizes = _check_slots("rebase", k, slots, layout)
     old, old_first = positions_of("rebase", "old_positions", old_positions, sizes)
     new, new_first = positions_of("rebase", "new_positions", new_positions, sizes)
-    before, after = text_of("rebase", "from_", from_), text_of("rebase", "to", to)
+    before, after = _text_of_xpos(from_), _text_of_xpos(to)
+    if before != after:
+        raise TypeError(f"[rebase] to: must be what from_ is if one of them is xPos, got {to!r}")
+    if not before:
+        before, after = text_of("rebase", "from_", from_), text_of("rebase", "to", to)
     _rebase(k, old, old_first, new, new_first, slots, before, after, layout)
+    return k
 
 
-def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Slots | None = None, layout: Layout = "bhtd") -> None:
+def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Slots | None = None, layout: Layout = "bhtd") -> Tensor:
     """Moves cached keys, which are rotated already, by some tokens, in place (llama.cpp's K-shift).
 
     rope: the encoding that k was rotated with.
     by: how many tokens, the same for all; negative moves to earlier positions. :func:`rebase` moves each sequence by its own.
     k, slots, layout: as :func:`rebase` takes them.
 
-    Raises RangeError for angles as float32, whose roundings depend on both positions: :func:`rebase` takes them.
+    Returns k, the same tensor. Raises RangeError for angles as float32, whose roundings depend on both positions: :func:`rebase` takes them.
     """
     _check("shift", k=k)
     by = _whole_of(by)
     slots = _slots_of("shift", slots, k)
     _check_slots("shift", k, slots, layout)
     _shift(k, by, slots, text_of("shift", "rope", rope), layout)
+    return k
 
 
 def rotate_to_cache(
@@ -153,8 +161,14 @@ def _rebase(
     layout: str,
 ) -> None:
     _check_rows("rebase", slots, k)
+    xpos = json.loads(from_).get("xpos")
     old = old_first if old_positions is None else old_positions
     new = new_first if new_positions is None else new_positions
+    if xpos is not None:
+        if device.takes(k):
+            raise TypeError(f"[rebase] k: must be on the CPU for xPos, got {k.device}")
+        spec = _core.Xpos.from_dict(xpos)
+        return _in_cache(k, slots, layout, lambda rows, order: _core.rebase(spec, old, new, rows, layout=order))
     if device.takes(k):
         from .triton.cache import rebase as rebase_there
 
@@ -287,6 +301,27 @@ def _text_of(function: str, name: str, rope: Frequencies) -> str:
         f"[{function}] {name}: must be a bearing.torch.Rope, or a Rope, RopeTable or RopeFrequencies of bearing that is "
         f"no table of given numbers, got {rope!r}"
     )
+
+
+def _text_of_xpos(rope: object) -> str:
+    """The text that rebase() takes for xPos; nothing for another encoding."""
+    if isinstance(rope, _core.Xpos):
+        return (_constant_text_of_spec if torch.compiler.is_compiling() else _text_of_spec)(rope)
+    form = getattr(rope, "form", None)
+    return _text_of_form(form) if isinstance(form, str) else ""
+
+
+def _text_of_spec(xpos: _core.Xpos) -> str:
+    return json.dumps({"xpos": xpos.to_dict()})
+
+
+@constant
+def _text_of_form(form: str) -> str:
+    members = json.loads(form)
+    return json.dumps({"xpos": members["spec"]}) if members["kind"] == "XposRows" else ""
+
+
+_constant_text_of_spec = constant_of(_text_of_spec)
 
 
 def _check(function: str, **tensors: Tensor) -> None:
