@@ -272,6 +272,9 @@ def wrong_calls() -> dict[str, list[str]]:
         "no positions": lambda: bt.ring_attention(x, x, x, **given | {"q_positions": None}),
         "a mask by index": lambda: bt.ring_attention(x, x, x, **given | {"mask": "causal_top_left"}),
         "an encoding by index": lambda: bt.ring_attention(x, x, x, bt.Cope(bearing.Cope(max_pos=4), 4), **given),
+        "rows of three axes": lambda: bt.ring_attention(x[0], x[0], x[0], **given),
+        "positions of four axes": lambda: bt.ring_attention(x, x, x, **given | {"q_positions": at[None, None, None]}),
+        "a scale that is no number": lambda: bt.ring_attention(x, x, x, **given, scale=True),
         "results of another type": lambda: bt.ring_attention(x, x, x, **given, out_dtype=torch.float16),
     }
     texts: dict[str, list[str]] = {}

@@ -115,6 +115,9 @@ refusals = {
     "no positions": ("TypeError: [ring_attention] q_positions: must be given",) * 2,
     "a mask by index": ("ValueError: [ring_attention] mask: must be 'none' or 'causal'",) * 2,
     "an encoding by index": ("ValueError: [ring_attention] encodings: must go by position, got CopeTerm",) * 2,
+    "rows of three axes": ("ShapeError: [ring_attention] q: must have 4 axes, got 3",) * 2,
+    "positions of four axes": ("ShapeError: [ring_attention] q_positions: must be [time], [batch, time] or",) * 2,
+    "a scale that is no number": ("TypeError: [ring_attention] scale: must be a number, got True",) * 2,
     "results of another type": ("TypeError: [ring_attention] out_dtype: must be torch.float32",) * 2,
 }
 

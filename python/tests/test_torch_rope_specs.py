@@ -61,7 +61,7 @@ def test_every_function_of_encodings_takes_them(rope):
     same.load_state_dict(layer.state_dict())
     assert torch.equal(layer(x), same(x))
     on_gpu = [one.detach().to("meta") for one in (q, k, v)]
-    assert bt.plan(*on_gpu, rope) == bt.plan(*on_gpu, module)
+    assert bt.plan(*on_gpu, rope, mask="causal") == bt.plan(*on_gpu, module, mask="causal")
 
 
 @pytest.mark.parametrize("rope", [ROPE, TABLE, GIVEN, bearing.RotaryRows(TABLE)], ids=lambda one: type(one).__name__)
@@ -105,7 +105,7 @@ DOORS = {
     "add_": lambda q, one: bt.add_(one, q[0]),
     "encoding_of": lambda q, one: bt.encoding_of(one),
     "score_mod": lambda q, one: bt.score_mod(one),
-    "plan": lambda q, one: bt.plan(q, q, q, one),
+    "plan": lambda q, one: bt.plan(q, q, q, one, mask="none"),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import bearing
 import bearing.torch as bt
+import numpy as np
 import pytest
 import torch
 from bearing import _core
@@ -276,6 +277,21 @@ def test_positions_are_tensors_as_attention_has_them():
         expected = bt.attention(q, k, k, bias, mask="none", q_positions=q_positions, k_positions=k_positions)
         got = flex_attention(q, k, k, score_mod=bt.score_mod(bias, q_positions=q_positions, k_positions=k_positions))
     torch.testing.assert_close(got, expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("make", [list, tuple, range, np.array, torch.tensor], ids=lambda one: one.__name__)
+def test_positions_may_be_what_attention_takes(make):
+    q, k, _ = (torch.randn(1, HEADS, 6, DIM) for _ in range(3))
+    bias, at = bt.Alibi(HEADS), range(3, 9)
+    given = at if make is range else make(list(at))
+    own = bt.score_mod(bias, q=q, k=k, q_positions=given, k_positions=given)
+    first = np.int64(3)
+    for wanted in (
+        bt.score_mod(bias, q=q, k=k, q_positions=3, k_positions=3),
+        bt.score_mod(bias, q=q, k=k, q_positions=first, k_positions=torch.tensor(3)),
+    ):
+        zero, b, h, i, j = torch.zeros(()), *map(torch.tensor, (0, 1, 2, 5))
+        assert torch.equal(own(zero, b, h, i, j), wanted(zero, b, h, i, j))
 
 
 def test_several_encodings_add_up_under_a_mask_of_blocks():

@@ -168,6 +168,33 @@ def test_a_wrong_argument_is_named(name, wanted):
             r"scores: must be a dense tensor, got a tensor of",
         ),
         (lambda q: bt.score_mod(T5, q_positions=1.5), r"\[score_mod\] q_positions: must be a tensor, an int or None"),
+        (lambda q: bt.score_mod(T5, q_positions=True), r"\[score_mod\] q_positions: must be a tensor, an int or None"),
+        (
+            lambda q: bt.score_mod(T5, q_positions=torch.ones(4, dtype=torch.bool)),
+            r"\[score_mod\] q_positions: must be integers, float64 or float32, got torch.bool",
+        ),
+        (
+            lambda q: bt.score_mod(T5, q=q, k_positions=torch.tensor(1.5)),
+            r"\[score_mod\] k_positions: must be None, an int, or a tensor \[time\]",
+        ),
+        (
+            lambda q: bt.score_mod(T5, q=q, q_positions=[0, 1]),
+            r"\[score_mod\] q_positions: must be of 6 tokens, for 1 or 2 sequences, got shape \[2\]",
+        ),
+        (lambda q: bt.score_mod(T5, soft_cap=-1.0), r"\[score_mod\] soft_cap: must be positive, or 0 for none, got -1"),
+        (lambda q: bt.score_mod(T5, soft_cap=math.nan), r"\[score_mod\] soft_cap: must be positive, .* got nan"),
+        (lambda q: bt.score_mod(T5, scale=math.inf), r"\[score_mod\] scale: must be finite, got inf"),
+        (lambda q: bt.score_mod(T5, scale=True), r"\[score_mod\] scale: must be a number, got True"),
+        (lambda q: bt.score_mod(T5, longest=2.5), r"\[score_mod\] longest: must be a whole number from 0 on, got 2.5"),
+        (lambda q: bt.plan(q, q, q), r"missing 1 required keyword-only argument: 'mask'"),
+        (lambda q: bt.plan(q, q, q, mask="none", maks=1), r"\[plan\] has no argument maks; .* key_mask"),
+        (
+            lambda q: bt.plan(q, q, q, mask="none", layout="hbtd"),
+            r"\[plan\] layout: must be one of 'bhtd', 'bthd', got",
+        ),
+        (lambda q: bt.plan(q, q, q, mask="none", soft_cap="x"), r"\[plan\] soft_cap: must be a number, got 'x'"),
+        (lambda q: bt.plan(q, q, q, mask="none", scale=math.nan), r"\[plan\] scale: must be finite, got nan"),
+        (lambda q: bt.rotate(q, rope=ROPE, positions=True), r"\[rotate\] positions: must be a tensor, an int or None"),
     ],
 )
 @pytest.mark.parametrize("wanted", [True, False], ids=["with gradients", "without"])
@@ -333,7 +360,7 @@ def test_what_no_text_and_no_number_of_processes_may_be():
     q = rows(DIM, wanted=False)
     with pytest.raises(ValueError, match=r"\[attention\] regions: must be JSON .* got 'dca'"):
         bt.attention(q, q, q, mask="none", regions="dca")
-    with pytest.raises(ValueError, match=r"\[shard_positions\] world: must be at least 1, got 0"):
+    with pytest.raises(ValueError, match=r"\[shard_positions\] world: must be a whole number from 1 on, got 0"):
         bt.shard_positions(16, 0, 2)
 
 
@@ -462,4 +489,24 @@ def test_a_rotary_module_of_frequencies_that_depend_on_the_length_is_told_it():
 
 
 def test_a_size_may_be_a_number_of_numpy():
-    assert bt.Alibi(np.int64(4)).slopes.shape == (4,)
+    two = np.int64(2)
+    assert bt.Alibi(2 * two).slopes.shape == (4,)
+    assert torch.equal(bt.shard_positions(4 * two, two, np.int64(1)), torch.arange(4, 8))
+    assert bt.window_positions(two, two).shape == (2, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: bt.shard_positions(8.0, 2, 0), TypeError, r"\[shard_positions\] length: .* got 8.0"),
+        (lambda: bt.shard_positions(8, 2, True), TypeError, r"\[shard_positions\] rank: .* got True"),
+        (lambda: bt.shard_positions(8, 2, 2), bearing.RangeError, "rank: must be from 0 to world - 1 = 1, got 2"),
+        (lambda: bt.shard(torch.zeros(4), 1, 2, 0), bearing.RangeError, r"\[shard\] dim: must be an axis of x"),
+        (lambda: bt.shard(torch.zeros(4), 0, 2, 2), bearing.RangeError, r"\[shard\] rank: must be from 0"),
+        (lambda: bt.shard([1.0], 0, 2, 0), TypeError, r"\[shard\] x: must be a tensor"),
+        (lambda: bt.window_positions(2.0, 2), TypeError, r"\[window_positions\] height: .* got 2.0"),
+    ],
+)
+def test_sizes_that_are_no_numbers_and_sizes_out_of_range_are_told_apart(make, error, text):
+    with pytest.raises(error, match=text):
+        make()

@@ -11,7 +11,8 @@ from torch import Tensor
 from .. import _core
 from .encoding import Encodings, encodings_of, spec_of, tensors_of
 from .forms import by_form
-from .functional import Positions
+from .functional import Positions, positions_of
+from .given_numbers import check_scores, whole_number
 from .layers import scores
 from .ops import arithmetic_of
 from .score_call import Call, Term
@@ -37,8 +38,8 @@ def score_mod(
         the call. Encodings of rows turn q and k before the call.
     q [batch, heads, q_len, dim]: the queries that flex_attention gets, for encodings that look at them.
     k [batch, kv_heads, k_len, dim]: the keys that flex_attention gets, for encodings that look at them.
-    q_positions: where queries stand: None for 0, 1, 2, …; an int p for p, p + 1, … (p keys are in the cache already);
-        or a tensor [time], [batch, time] or [axes, batch, time].
+    q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions: None for 0, 1, 2, …; an int p for
+        p, p + 1, … (p keys are in the cache already); or a tensor [time], [batch, time] or [axes, batch, time].
     k_positions: where keys stand, in the same forms.
     scale: the softmax scale; dim^-1/2 if not given.
     soft_cap: bounds scale q·k before terms are added; 0 for no bound.
@@ -50,25 +51,23 @@ def score_mod(
     distance, or else a matrix [batch or 1, heads, q_len, k_len]. Masks are FlexAttention's own.
 
     Raises ValueError for terms of values and for scores that look at the tokens between query and key, as no score
-    modifier can compute them. Raises TypeError if q, k or longest is needed and missing.
+    modifier can compute them. Raises TypeError if q, k or longest is needed and missing, and refuses other arguments as
+    :func:`bearing.torch.attention` does.
     """
     for name, x in (("q", q), ("k", k)):
         if not (x is None or isinstance(x, Tensor)):
             raise TypeError(f"[score_mod] {name}: must be a tensor or None, got {type(x)}")
         if x is not None and x.dim() != 4:
             raise _core.ShapeError(f"[score_mod] {name}: must be [batch, heads, time, dim], got shape {list(x.shape)}")
-    for name, x in (("q_positions", q_positions), ("k_positions", k_positions)):
-        if not (x is None or isinstance(x, (Tensor, int, torch.SymInt))):
-            raise TypeError(f"[score_mod] {name}: must be a tensor, an int or None, got {type(x)}")
-    for name, x in (("scale", scale), ("soft_cap", soft_cap)):
-        if not (isinstance(x, (float, int)) or (name == "scale" and x is None)):
-            raise TypeError(f"[score_mod] {name}: must be a number, got {type(x)}")
+    check_scores("score_mod", scale, soft_cap)
+    longest = None if longest is None else whole_number("score_mod", "longest", longest)
     given = encodings_of(encodings, "score_mod")
     numbers = [x for x in (q, k, *(t for one in given for t in one.tensors)) if isinstance(x, Tensor)]
     if device is None:
         tensors = [*numbers, *(x for x in (q_positions, k_positions) if isinstance(x, Tensor))]
         device = tensors[0].device if tensors else None
-    call = Call(q, k, q_positions, k_positions, scale, longest, device, _arithmetic(q, numbers))
+    q_at, k_at = _place("q_positions", q_positions, q, device), _place("k_positions", k_positions, k, device)
+    call = Call(q, k, q_at, k_at, scale, longest, device, _arithmetic(q, numbers))
     terms = [_term(one.form, tensors_of([one], call.dtype), call) for one in given]
 
     def modify(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -79,6 +78,33 @@ def score_mod(
         return score
 
     return modify
+
+
+def _place(name: str, positions: Positions, x: Tensor | None, device: torch.device | str | None) -> Positions:
+    """Positions of rows x as terms read them: a number, or a tensor with axes. Lists and arrays are copied to where the
+    numbers lie."""
+    at, first = positions_of("score_mod", name, positions)
+    if at is None:
+        return first
+    if at.layout is not torch.strided:
+        raise TypeError(f"[score_mod] {name}: must be a dense tensor, got one of {at.layout}")
+    if at.dtype not in _REAL and (at.is_floating_point() or at.is_complex() or at.dtype is torch.bool):
+        raise TypeError(f"[score_mod] {name}: must be integers, float64 or float32, got {at.dtype}")
+    if at.dim() > 3 or (at.dim() == 0 and (at.is_floating_point() or at.device.type == "meta")):
+        raise _core.ShapeError(
+            f"[score_mod] {name}: must be None, an int, or a tensor [time], [batch, time] or [axes, batch, time], got shape "
+            f"{list(at.shape)}"
+        )
+    if at.dim() == 0:
+        return int(at)
+    if x is not None and (at.shape[-1] != x.shape[2] or (at.dim() > 1 and at.shape[-2] not in (1, x.shape[0]))):
+        raise _core.ShapeError(
+            f"[score_mod] {name}: must be of {x.shape[2]} tokens, for 1 or {x.shape[0]} sequences, got shape {list(at.shape)}"
+        )
+    return positions if isinstance(positions, Tensor) else at.to(device)
+
+
+_REAL = (torch.float64, torch.float32)
 
 
 def _arithmetic(q: Tensor | None, numbers: Sequence[Tensor]) -> torch.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, Literal, Union, get_args
 
@@ -29,6 +30,7 @@ from .encoding import (
     tensors_of,
     text_of_table,
 )
+from .given_numbers import whole_number
 from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions
@@ -39,7 +41,7 @@ Positions = Union[Tensor, int, None]
 ArrayLike = Union[Tensor, Sequence[Any], np.ndarray]
 Layout = Literal["bhtd", "bthd"]
 Mask = Literal["none", "causal", "causal_top_left", "causal_bottom_right"]
-_MASKS = get_args(Mask)
+_MASKS, _LAYOUTS = get_args(Mask), get_args(Layout)
 _OF_8_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 _GIVEN = ("k_lengths", "key_mask", "visible", "q_starts", "k_starts", "block_table")
 
@@ -273,7 +275,7 @@ def bias_matrix(
     heads: int,
     q_len: int | None = None,
     k_len: int | None = None,
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Makes the scores of encodings that look at neither queries nor keys: [heads, q_len, k_len].
 
@@ -281,10 +283,15 @@ def bias_matrix(
     k_positions: where keys stand.
     q_len: how many queries; it may be left out where q_positions is a tensor.
     k_len: how many keys; it may be left out where k_positions is a tensor.
+    dtype: the type of the result. If not given, it is the parameters' own, of several types the wider one, or float32 where
+        there are no parameters.
 
     Gradients: of the parameters.
     """
     given = encodings_of(encodings, "bias_matrix")
+    if dtype is None:
+        kinds = [t.dtype for one in given for t in one.tensors if t.is_floating_point()]
+        dtype = functools.reduce(torch.promote_types, kinds) if kinds else torch.float32
     q_positions, q_first = positions_of("bias_matrix", "q_positions", q_positions)
     k_positions, k_first = positions_of("bias_matrix", "k_positions", k_positions)
     return matrix(
@@ -305,6 +312,8 @@ def positions_of(function: str, name: str, positions: Positions, batch: int = 1)
     """Positions as ops take them: a tensor, or the first position. A tensor for one sequence serves the whole batch."""
     if positions is None:
         return None, 0
+    if isinstance(positions, bool):
+        raise TypeError(f"[{function}] {name}: must be a tensor, an int or None, got {type(positions)}")
     if isinstance(positions, (int, torch.SymInt)):
         # A compiler takes a size that changes for an int, and would make a constant of it.
         if type(positions) is int and not torch.compiler.is_compiling() and positions.bit_length() > 63:
@@ -433,6 +442,12 @@ def check_options(mask: object, window: object, scale: object, sinks: object, fu
         raise TypeError(f"[{function}] sinks: must be a tensor [heads], got {type(sinks)}")
 
 
+def check_layout(function: str, layout: object) -> None:
+    """Raises ValueError for an order of axes that there is none of."""
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
+        raise ValueError(f"[{function}] layout: must be one of {', '.join(map(repr, _LAYOUTS))}, got {layout!r}")
+
+
 def _length(name: str, given: int | None, positions: Tensor | None) -> int:
     if given is not None:
         return given
@@ -455,6 +470,6 @@ def window_positions(height: int, width: int) -> Tensor:
 
     Raises RangeError for extents below 0.
     """
-    if height < 0 or width < 0:
-        raise _core.RangeError(f"[window_positions] height, width: must be at least 0, got {height}, {width}")
+    height = whole_number("window_positions", "height", height)
+    width = whole_number("window_positions", "width", width)
     return torch.cartesian_prod(torch.arange(height), torch.arange(width)).T.contiguous().unsqueeze(1)

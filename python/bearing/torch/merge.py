@@ -21,7 +21,8 @@ def merge(part: Tensor, part_lse: Tensor, out: Tensor, lse: Tensor) -> tuple[Ten
     out [batch, heads, q_len, value_dim]: the other result.
     lse [batch, heads, q_len]: the logarithms of its rows' sums.
 
-    Both results are new tensors. A row that has seen no key (−inf) leaves the other side as it is. Differentiable in
+    Both results are new tensors, and nothing is written to the arguments: ``bearing.merge`` of NumPy's arrays writes to its
+    out and lse. A row that has seen no key (−inf) leaves the other side as it is. Differentiable in
     all four, any number of times. Raises ShapeError unless the shapes are equal.
     """
     check_device("merge", part, part_lse, out, lse)

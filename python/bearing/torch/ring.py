@@ -23,7 +23,8 @@ from .. import _core
 from .compiling import eager
 from .dispatch import is_transformed
 from .encoding import Encodings, build, encodings_of, forms_of, gradients, tensors_of, traits_of
-from .functional import Layout, Positions, autocast, positions_of
+from .functional import Layout, Positions, autocast, check_layout, check_options, positions_of
+from .given_numbers import check_scores
 from .ops import _plain, _spread, arithmetic_of
 from .ring_group import Extent, Pending, Ring, RingRefused, Shard
 from .words import in_words_of
@@ -257,13 +258,14 @@ def _prepare(
 ) -> tuple[Call, tuple[Tensor | None, ...]]:
     """The arguments of one process, checked: a Call, and the tensors that have gradients."""
     q, k, v = autocast("ring_attention", q, k, v)
-    if mask not in ("none", "causal"):
+    if not isinstance(mask, str) or mask not in ("none", "causal"):
         raise ValueError(f"[ring_attention] mask: must be 'none' or 'causal', which go by position, got {mask!r}")
-    if layout not in ("bhtd", "bthd"):
-        raise ValueError(f"[ring_attention] layout: must be 'bhtd' or 'bthd', got {layout!r}")
+    check_options(mask, window, scale, sinks, "ring_attention")
+    check_scores("ring_attention", scale, soft_cap)
+    check_layout("ring_attention", layout)
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim != 4:
-            raise ValueError(f"[ring_attention] {name}: must have 4 axes, got {x.ndim}")
+            raise _core.ShapeError(f"[ring_attention] {name}: must have 4 axes, got {x.ndim}")
     for name, x in (("k", k), ("v", v)):
         if x.dtype != q.dtype:
             raise TypeError(f"[ring_attention] {name}: must be {q.dtype}, as q, got {x.dtype}")
@@ -302,8 +304,9 @@ def _explicit(name: str, positions: Positions, length: int) -> Tensor:
     if at is None:
         return torch.arange(first, first + length)
     if not 1 <= at.ndim <= 3:
-        raise TypeError(f"[ring_attention] {name}: must be [time], [batch, time] or [axes, batch, time], "
-                        f"got {at.ndim} axes")  # fmt: skip
+        raise _core.ShapeError(
+            f"[ring_attention] {name}: must be [time], [batch, time] or [axes, batch, time], got {at.ndim} axes"
+        )
     return at.detach().to(torch.float64 if at.is_floating_point() else torch.int64).contiguous()
 
 

@@ -27,7 +27,14 @@ def resize(
 ) -> Tensor:
     """Resizes a table [rows, dim] of positions to another length, as :func:`bearing.resize`; the table gets gradients.
 
-    Takes a table of any float type on any device, and returns one of that type there. Sums are taken in float64.
+    table [rows, dim]: of any float type, on any device; the result is of that type, there.
+    rows: how many rows the result has, with prefix and suffix.
+    how: 'linear' or 'cubic'.
+    prefix, suffix: how many rows at the start and at the end stay as they are, such as that of a class token.
+    align_corners: whether the first and the last row stay in place; otherwise rows are middles of equal parts.
+    antialias: whether a shorter table is made of all rows, as the mean of what lies around.
+
+    Sums are taken in float64. Raises what :func:`bearing.resize` raises, and TypeError for what is no tensor.
     """
     options = {"how": how, "align_corners": align_corners, "antialias": antialias}
     _check_table("resize", table)
@@ -48,8 +55,13 @@ def resize_grid(
 ) -> Tensor:
     """Resizes the table of a grid's patches, as :func:`bearing.resize_grid`; the table gets gradients.
 
-    The table is [prefix + height width + suffix, dim], patches row by row, and grids are (height, width). It may have any
-    float type, on any device, and the result has its type. Sums are taken in float64.
+    table [prefix + height width + suffix, dim]: patches row by row, of any float type, on any device; the result is of that
+        type, there.
+    from_grid: the (height, width) of the table.
+    to_grid: the (height, width) of the result.
+    how, prefix, suffix, align_corners, antialias: as :func:`resize` takes them.
+
+    Sums are taken in float64. Raises what :func:`bearing.resize_grid` raises, and TypeError for what is no tensor.
     """
     options = {"how": how, "align_corners": align_corners, "antialias": antialias}
     _check_table("resize_grid", table)

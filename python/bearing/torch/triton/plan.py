@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import Encodings, encodings_of, forms_of, tensors_of, traits_of
+from ..given_numbers import check_scores
 from ..layers import mixed, scores
 from ..regions import band_of, text_of_regions
 from . import device
@@ -49,21 +50,36 @@ def plan(
     k_positions: Positions = None,
     block_table: Tensor | None = None,
     regions: Regions | str = None,
-    mask: str = "none",
+    mask: str,
     window: Sequence[int] | None = None,
     band: _core.DistanceBand | str | None = None,
+    layout: str = "bhtd",
+    scale: float | None = None,
+    soft_cap: float = 0.0,
+    sinks: Tensor | None = None,
     **options: Any,
 ) -> Plan:
     """Says which path :func:`bearing.torch.attention` takes with these arguments, without computing anything.
 
     q, k, v: as :func:`bearing.torch.attention` takes them; tensors on the meta device stand for tensors on a GPU.
-    options: its other arguments. They do not change the path.
+    encodings, q_positions, k_positions, block_table, regions, mask, window, band: as there. They say which path it is.
+    layout, scale, soft_cap, sinks: as there, and checked as there. They do not change the path.
+    options: its other arguments, k_lengths, key_mask, visible, q_starts, k_starts, out_dtype and return_lse. They do not
+        change the path either; only their names are looked at.
 
-    Raises RangeError, ValueError or TypeError, whose text names the argument, as that does.
+    Raises RangeError, ValueError or TypeError, whose text names the argument, for encodings and options that attention
+    refuses. Shapes are not looked at.
     """
-    from ..functional import check_options  # which imports this module
+    from ..functional import check_layout, check_options  # which imports this module
 
-    check_options(mask, window, options.get("scale"), options.get("sinks"), "plan")
+    for name in options:
+        if name not in _OTHERS:
+            raise TypeError(
+                f"[plan] has no argument {name}; beside those of its signature it takes {', '.join(_OTHERS)}"
+            )
+    check_options(mask, window, scale, sinks, "plan")
+    check_scores("plan", scale, soft_cap)
+    check_layout("plan", layout)
     given = encodings_of(encodings, "plan")
     if q.device.type != "meta" and not takes(q):
         if q.is_cpu:
@@ -84,6 +100,9 @@ def plan(
     if flex:
         return Plan("refused", f"The kernels do not take the call: {why}. {flex}")
     return Plan("flex_attention", f"The kernels do not take the call: {why}. FlexAttention does, with score_mod().")
+
+
+_OTHERS = ("k_lengths", "key_mask", "visible", "q_starts", "k_starts", "out_dtype", "return_lse")
 
 
 def refusal(
