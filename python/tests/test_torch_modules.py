@@ -61,6 +61,7 @@ def test_every_class_with_parameters_is_among_the_cases():
     modules = {name for name in bt.__all__ if isinstance(getattr(bt, name), type)} - {
         "Attention",
         "Encoding",
+        "EncodingModule",
         "Fixed",
         "MultiHeadAttention",
         "Plan",
@@ -404,6 +405,34 @@ def test_given_tables_of_another_type_are_converted_and_others_positions_refused
         bt.rotate(x, rope=table, positions=1)
 
 
+DYNAMIC = bearing.Xpos(
+    rope=bearing.Rope(head_dim=DIM, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2, trained_length=16))
+)
+LONG = bearing.LongRopeScaling(short_factor=[1] * (DIM // 2), long_factor=[3] * (DIM // 2), trained_length=16, factor=4)
+
+
+@pytest.mark.parametrize("scaling", [DYNAMIC.rope.scaling, LONG, bearing.YarnScaling(factor=4, trained_length=16)])
+def test_xpos_is_told_how_many_tokens_its_frequencies_serve(scaling):
+    spec = DYNAMIC.replace(rope=DYNAMIC.rope.replace(scaling=scaling))
+    module = bt.Xpos(spec, 16, seq_len=64)
+    frequencies = bearing.resolve(spec.rope, 64)
+    plain = spec.rope.replace(
+        scaling=bearing.ExplicitFrequencies(inv_freq=frequencies.inv_freq.tolist()),
+        attention_factor=frequencies.attention_factor,
+    )
+    same = bt.Xpos(spec.replace(rope=plain), 16)
+    q, k, _ = qkv()
+    for one, other in zip(module(q, k), same(q, k), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-14, atol=1e-14)
+    assert module.spec == spec and repr(spec) in repr(module)
+    assert copy.deepcopy(module).spec == spec
+
+
+def test_a_rotary_module_is_one_of_an_encoding():
+    assert isinstance(bt.Rope(bearing.Rope(head_dim=8, pairing="half")), bt.EncodingModule)
+    assert all(isinstance(case.module, bt.EncodingModule) for case in CASES)
+
+
 def test_regions_change_no_name_of_a_weight():
     torch.manual_seed(3)
     mixed = bearing.RopeMixed(head_dim=DIM, axes=1, pairing="half")
@@ -447,6 +476,11 @@ def test_parameters_in_own_encodings_are_learned():
         (lambda: bt.Attention(mask="causal", window=3), TypeError, r"window: must be \(before, after\), got 3"),
         (lambda: bt.MultiHeadAttention(65, 4, mask="causal"), bearing.ShapeError, "d_model: must be a multiple of 4"),
         (lambda: bt.MultiHeadAttention(64, 4, kv_heads=3, mask="causal"), bearing.ShapeError, "kv_heads: must divide"),
+        (
+            lambda: bt.Xpos(DYNAMIC),
+            bearing.RangeError,
+            r"\[Xpos\] seq_len: must be given, as the frequencies of dynamic",
+        ),
     ],
 )
 def test_what_a_module_cannot_serve_is_refused_when_it_is_made(make, error, text):

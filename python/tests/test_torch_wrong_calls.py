@@ -491,6 +491,7 @@ def test_a_rotary_module_of_frequencies_that_depend_on_the_length_is_told_it():
 def test_a_size_may_be_a_number_of_numpy():
     two = np.int64(2)
     assert bt.Alibi(2 * two).slopes.shape == (4,)
+    assert bt.Rope(ROPE.spec, two).table == bt.Rope(ROPE.spec, 2).table
     assert torch.equal(bt.shard_positions(4 * two, two, np.int64(1)), torch.arange(4, 8))
     assert bt.window_positions(two, two).shape == (2, 1, 4)
 
@@ -498,6 +499,9 @@ def test_a_size_may_be_a_number_of_numpy():
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
+        (lambda: bt.Rope(ROPE.spec, True), TypeError, r"\[Rope\] length: must be a whole number from 0 on, got True"),
+        (lambda: bt.Rope(ROPE.spec, -1), bearing.RangeError, r"\[Rope\] length: must be a whole number from 0 on"),
+        (lambda: bt.Rope(ROPE.spec, seq_len=True), TypeError, r"\[Rope\] seq_len: must be a whole number"),
         (lambda: bt.shard_positions(8.0, 2, 0), TypeError, r"\[shard_positions\] length: .* got 8.0"),
         (lambda: bt.shard_positions(8, 2, True), TypeError, r"\[shard_positions\] rank: .* got True"),
         (lambda: bt.shard_positions(8, 2, 2), bearing.RangeError, "rank: must be from 0 to world - 1 = 1, got 2"),
@@ -510,3 +514,10 @@ def test_a_size_may_be_a_number_of_numpy():
 def test_sizes_that_are_no_numbers_and_sizes_out_of_range_are_told_apart(make, error, text):
     with pytest.raises(error, match=text):
         make()
+
+
+def test_the_length_of_a_table_is_not_taken_for_a_layer():
+    config = {"model_type": "llama", "head_dim": 8, "rope_theta": 1e4, "num_attention_heads": 2, "hidden_size": 16}
+    assert bt.Rope.from_config(config, length=5).table == bt.Rope(bearing.Rope.from_config(config), 5).table
+    with pytest.raises(TypeError):
+        bt.Rope.from_config(config, 5)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import modules as _modules
 from .attention import Attention, Fixed, MultiHeadAttention
-from .base import Described
+from .base import Described, EncodingModule
 from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
@@ -45,6 +45,7 @@ __all__ = [
     "Attention",
     "Described",
     "Encoding",
+    "EncodingModule",
     "Fixed",
     "MultiHeadAttention",
     "Plan",

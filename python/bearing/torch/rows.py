@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import _core
-from .base import Rows
+from .base import EncodingModule, Rows, check_spec
 from .compiling import constant_of
 from .encoding import FIXED_POINT, Encoding, form_of, spec_of_table, table_form
 from .functional import Layout, Positions, rotate
+from .given_numbers import whole_number
 from .words import in_words_of
 
 ANGLES = ("exact", "as_float32", FIXED_POINT)
 
 
-class Rope(nn.Module):
+class Rope(EncodingModule):
     """RoPE: a spec and its table of cos and sin. Nothing is learned, and no state_dict holds the table.
 
     ``q, k = rope(q, k)``, or give it to :func:`bearing.torch.rotate` or :class:`bearing.torch.Attention`.
@@ -36,22 +38,22 @@ class Rope(nn.Module):
     """
 
     def __init__(self, rope: _core.Rope, length: int = 2048, *, angles: str = "exact", seq_len: int = 0) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         if not isinstance(rope, _core.Rope):
             raise TypeError(f"[Rope] rope: must be a bearing.Rope, got {rope!r}")
-        _check_counts("Rope", length=length, seq_len=seq_len)
+        length, seq_len = whole_number("Rope", "length", length), whole_number("Rope", "seq_len", seq_len)
         if not isinstance(angles, str) or angles not in ANGLES:
             raise ValueError(f"[Rope] angles: must be one of {', '.join(map(repr, ANGLES))}, got {angles!r}")
         texts = _constant_texts if torch.compiler.is_compiling() else _texts
         self.table, self.form = texts(rope, length, angles, seq_len)
 
     @classmethod
-    def from_config(cls, config: Any, length: int = 2048, *, layer: int | None = None, **options: Any) -> Rope:
+    def from_config(cls, config: Any, *, layer: int | None = None, length: int = 2048, **options: Any) -> Rope:
         """Makes the rotary encoding of a Hugging Face model.
 
         config: the path of a config.json, its members in a dictionary, or transformers' own config object.
-        length: how many rows of the table are kept.
-        layer: the layer whose encoding it is; None if all rotary layers have the same.
+        layer: the layer whose encoding it is, by its name alone; None if all rotary layers have the same.
+        length: how many rows of the table are kept, by its name alone.
         options: other arguments of the constructor.
 
         Raises ConfigError for a model without a rotary encoding, or with several different ones if no layer is given.
@@ -91,12 +93,6 @@ class Rope(nn.Module):
         return repr(self.spec)
 
 
-def _check_counts(module: str, **counts: Any) -> None:
-    for name, count in counts.items():
-        if not isinstance(count, int) or count < 0:
-            raise TypeError(f"[{module}] {name}: must be a whole number from 0 on, got {count!r}")
-
-
 def _texts(rope: _core.Rope, length: int, angles: str, seq_len: int) -> tuple[str, str]:
     """The texts of the table and of the encoding, of a spec that has frequencies."""
     in_words_of("Rope", "RopeTable", "resolve")(_core.RopeTable)(rope, 0, seq_len=seq_len)
@@ -114,13 +110,34 @@ class Xpos(Rows):
 
     spec: a ``bearing.Xpos``.
     length: how many rows of the tables are kept.
+    seq_len: how many tokens the frequencies serve. Dynamic NTK and LongRoPE, whose frequencies depend on it, need it;
+        for others it may be left out.
 
-    Positions must stay near ``spec.centre``: a factor beyond 2^100 raises RangeError.
+    Positions must stay near ``spec.centre``: a factor beyond 2^100 raises RangeError, and so does a spec whose
+    frequencies depend on the length without seq_len.
 
     Sun et al. 2022, arXiv 2212.10554.
     """
 
-    def __init__(self, spec: _core.Xpos, length: int = 2048) -> None:
-        _check_counts("Xpos", length=length)
-        super().__init__("XposRows", spec, settings={"length": length})
-        self.sets = 1
+    def __init__(self, spec: _core.Xpos, length: int = 2048, *, seq_len: int = 0) -> None:
+        length, seq_len = whole_number("Xpos", "length", length), whole_number("Xpos", "seq_len", seq_len)
+        check_spec("XposRows", spec, called="Xpos")
+        super().__init__("XposRows", _of_one_length(spec, seq_len), settings={"length": length})
+        self._given, self.sets = json.dumps(spec.to_dict()), 1
+
+    @property
+    def spec(self) -> _core.Xpos:
+        """The spec that the module was made from."""
+        return _core.Xpos.from_dict(json.loads(self._given))
+
+
+def _of_one_length(spec: _core.Xpos, seq_len: int) -> _core.Xpos:
+    """The spec with frequencies that are the same at every length, those of seq_len if they depend on it."""
+    if not _core.depends_on_length(spec.rope.scaling):
+        return spec
+    frequencies = in_words_of("Xpos", "RopeTable", "resolve")(_core.RopeTable)(
+        spec.rope, 0, seq_len=seq_len
+    ).frequencies
+    explicit = _core.ExplicitFrequencies(inv_freq=frequencies.inv_freq.tolist())
+    rope = spec.rope.replace(scaling=explicit, attention_factor=frequencies.attention_factor)
+    return spec.replace(rope=rope)
