@@ -36,7 +36,8 @@ def stub(layers: dict[str, list[str]]) -> str:
     """Classes that are made from descriptions; layers: those that have a file of their own, by the file."""
     own = {name for names in layers.values() for name in names}
     made = [one for one in modules.modules() if one.name not in own]
-    lines = ["from typing import Any, Literal", "", "from torch import Tensor, nn", "", "from .. import _core"]
+    lines = ["from typing import Any, Literal", "", "import torch", "from torch import Tensor, nn", ""]
+    lines += ["from .. import _core"]
     lines += ["from .base import Bias, Described, Input, Rows", "from .encoding import Encoding"]
     lines += [f"from .layers.{file} import {name} as {name}" for file, names in layers.items() for name in names]
     lines += ["", f"__all__ = {sorted([*own, *(one.name for one in made)])!r}"]

@@ -15,7 +15,7 @@ MISSING = inspect.Parameter.empty
 
 
 class Argument(NamedTuple):
-    """An argument of a module's constructor. role: what it is: a spec, a size, a setting, a start, …."""
+    """An argument of a module's constructor. role: what it is: a spec, a size, a setting, a start, a place, …."""
 
     role: str
     name: str
@@ -58,7 +58,8 @@ def _info(kind: str, traits: dict[str, Any]) -> ModuleInfo:
     parameters = traits["parameters"]
     given = tuple((name, of["optional"]) for name, of in parameters.items() if not of["learned"])
     learned = tuple(name for name, of in parameters.items() if of["learned"])
-    return ModuleInfo(_name(kind, traits), kind, _base(traits, given), arguments, given, learned, _text(traits))
+    text = "\n".join([_text(traits), *_text_of_sizes(arguments, learned)])
+    return ModuleInfo(_name(kind, traits), kind, _base(traits, given), arguments, given, learned, text)
 
 
 def _name(kind: str, traits: dict[str, Any]) -> str:
@@ -102,6 +103,9 @@ def _arguments(traits: dict[str, Any]) -> Iterator[Argument]:
     for name, of in learned.items():
         if of["beside_spec"]:
             yield Argument("learn", f"learn_{name}", "bool", False, True)
+    if learned:
+        yield Argument("place", "device", "torch.device | str | int | None", None, True)
+        yield Argument("place", "dtype", "torch.dtype | None", None, True)
 
 
 def _sizes(parameters: Any) -> dict[str, bool]:
@@ -123,6 +127,15 @@ def _text(traits: dict[str, Any]) -> str:
             lines.append(f"    Starts {of['start'][0]}.")
     lines += [f"{name}: {text}" for name, _, _, text in traits["settings"] if text]
     return "\n".join(lines).rstrip()
+
+
+def _text_of_sizes(arguments: tuple[Argument, ...], learned: tuple[str, ...]) -> Iterator[str]:
+    """What is said of arguments that are no settings."""
+    sizes = [one.name for one in arguments if one.role == "size"]
+    if len(sizes) > 1:
+        yield f"{', '.join(sizes)}: sizes, in this order, or by their names."
+    if learned:
+        yield "device, dtype: where parameters are made, and of which type; PyTorch's defaults if not given."
 
 
 _COMPUTED = " The model computes it and gives it to encoding()."

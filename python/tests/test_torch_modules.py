@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 
 import bearing
@@ -428,9 +429,12 @@ def test_xpos_is_told_how_many_tokens_its_frequencies_serve(scaling):
     assert copy.deepcopy(module).spec == spec
 
 
-def test_a_rotary_module_is_one_of_an_encoding():
-    assert isinstance(bt.Rope(bearing.Rope(head_dim=8, pairing="half")), bt.EncodingModule)
-    assert all(isinstance(case.module, bt.EncodingModule) for case in CASES)
+def test_an_alibi_of_a_spec_may_leave_its_form_out():
+    causal = bearing.Alibi.published(2).replace(form="causal")
+    for module in (bt.Alibi(2, spec=causal), bt.Alibi(2, "causal", spec=causal)):
+        found = module(4, 4)
+        assert torch.equal(found, bt.bias_matrix(bearing.AlibiBias(causal), heads=2, q_len=4, k_len=4))
+    assert "form='causal'), heads=2" in repr(module) and repr(bt.Alibi(2, "causal")) == "Alibi(heads=2, form='causal')"
 
 
 def test_regions_change_no_name_of_a_weight():
@@ -456,6 +460,75 @@ def test_regions_change_no_name_of_a_weight():
     assert torch.equal(again(q, k, v), wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_parameters_are_made_where_and_as_they_are_wanted(device, dtype):
+    t5, window = bearing.T5(direction="causal"), bearing.Swin(height=2, width=2)
+    makes = [
+        lambda **at: bt.T5Bias(t5, HEADS, **at),
+        lambda **at: bt.Kerple(bearing.Kerple(form="power"), HEADS, **at),
+        lambda **at: bt.Fire(bearing.Fire(), HEADS, **at),
+        lambda **at: bt.Deberta(bearing.Deberta(), HEADS, DIM, 16, **at),
+        lambda **at: bt.TransformerXL(bearing.TransformerXL(), HEADS, DIM, 16, 5, **at),
+        lambda **at: bt.Tupe(bearing.Tupe(rel_pos_bins=8, max_rel_pos=16), HEADS, DIM, 16, 5, **at),
+        lambda **at: bt.SwinV2(bearing.SwinV2(window=window), HEADS, **at),
+        lambda **at: bt.RelativeLogits(bearing.RelativeLogits(extent=3, clip=2.0), HEADS, 16, **at),
+        lambda **at: bt.Forgetting(HEADS, 16, **at),
+        lambda **at: bt.GatedDecay(HEADS, DIM, 16, **at),
+        lambda **at: bt.LeRope(bearing.Rope(head_dim=DIM, pairing="half"), **at),
+        lambda **at: bt.TemperatureRows(bearing.PositionTemperature(form="learned", first=1), HEADS, **at),
+        lambda **at: bt.Sinusoidal(bearing.Sinusoidal(dim=8, layout="interleaved"), learn_scale=True, **at),
+        lambda **at: bt.Described("T5Bias", t5, heads=HEADS, **at),
+        lambda **at: bt.Attention(mask="causal", sinks=HEADS, **at),
+        lambda **at: bt.MultiHeadAttention(16, 2, mask="causal", sinks=2, bias=True, **at),
+    ]
+    for make in makes:
+        torch.manual_seed(2)
+        module = make(device=device, dtype=dtype)
+        torch.manual_seed(2)
+        plain = make()
+        assert list(module.state_dict()) == list(plain.state_dict())
+        for (name, one), other in zip(module.named_parameters(), plain.parameters(), strict=True):
+            assert (one.device.type, one.dtype, one.shape) == (device, dtype, other.shape), (type(module), name)
+            assert device == "meta" or one.isfinite().all()
+        assert all(one.device.type == device for one in module.buffers())
+
+
+def test_every_module_with_parameters_says_where_they_are_made():
+    for case in CASES:
+        named = inspect.signature(type(case.module)).parameters
+        has = any(True for _ in case.module.parameters()) or isinstance(
+            case.module, (bt.Attention, bt.MultiHeadAttention)
+        )
+        assert has <= ({"device", "dtype"} <= set(named)), case.name
+    with pytest.raises(TypeError, match=r"\[Alibi\] dtype: must be one of torch.float64, .* got torch.int32"):
+        bt.Alibi(2, dtype=torch.int32)
+    with pytest.raises(TypeError, match=r"\[MultiHeadAttention\] dtype: must be one of .* got 'float32'"):
+        bt.MultiHeadAttention(16, 2, mask="none", dtype="float32")
+
+
+def test_a_bias_matrix_is_of_the_parameters_type():
+    t5 = bearing.T5(direction="causal")
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        module = bt.T5Bias(t5, HEADS, dtype=dtype)
+        assert module(3, 3).dtype is dtype
+        assert bt.bias_matrix(module, heads=HEADS, q_len=3, k_len=3).dtype is dtype
+    wide = bearing.T5Bias(t5, torch.randn(32, HEADS, dtype=torch.float64))
+    found = bt.bias_matrix([module, wide], heads=HEADS, q_len=3, k_len=3)
+    assert found.dtype is torch.float64
+    constant = bearing.AlibiBias(bearing.Alibi.published(HEADS))
+    assert bt.bias_matrix(constant, heads=HEADS, q_len=3, k_len=3).dtype is torch.float32
+
+
+def test_a_layer_tells_its_heads():
+    assert bt.MultiHeadAttention(16, 4, mask="none").heads == 4
+
+
+def test_a_rotary_module_is_one_of_an_encoding():
+    assert isinstance(bt.Rope(bearing.Rope(head_dim=8, pairing="half")), bt.EncodingModule)
+    assert all(isinstance(case.module, bt.EncodingModule) for case in CASES)
+
+
 def test_parameters_in_own_encodings_are_learned():
     table = torch.nn.Parameter(torch.zeros(32, HEADS))
     module = bt.Attention(bearing.T5Bias(bearing.T5(direction="causal"), table), mask="causal")
@@ -476,6 +549,48 @@ def test_parameters_in_own_encodings_are_learned():
         (lambda: bt.Attention(mask="causal", window=3), TypeError, r"window: must be \(before, after\), got 3"),
         (lambda: bt.MultiHeadAttention(65, 4, mask="causal"), bearing.ShapeError, "d_model: must be a multiple of 4"),
         (lambda: bt.MultiHeadAttention(64, 4, kv_heads=3, mask="causal"), bearing.ShapeError, "kv_heads: must divide"),
+        (
+            lambda: bt.MultiHeadAttention(64, 4, bearing.AlibiBias(bearing.Alibi.published(8)), mask="causal"),
+            bearing.ShapeError,
+            "encodings: must be for 4 heads, got AlibiBias of 8",
+        ),
+        (
+            lambda: bt.MultiHeadAttention(
+                64, 4, bearing.T5Bias(bearing.T5(direction="causal"), torch.zeros(32, 2)), mask="causal"
+            ),
+            bearing.ShapeError,
+            "encodings: must be for 4 heads, got T5Bias of 2",
+        ),
+        (
+            lambda: bt.MultiHeadAttention(64, 4, bt.Deberta(bearing.Deberta(), 2, 16, 8), mask="causal"),
+            bearing.ShapeError,
+            "encodings: must be for 4 heads, got Deberta of 2",
+        ),
+        (
+            lambda: bt.MultiHeadAttention(64, 4, bt.Shaw(bearing.Shaw(clip=2), 16, heads=2), mask="causal"),
+            bearing.ShapeError,
+            "encodings: must be for 4 heads, got Shaw of 2",
+        ),
+        (
+            lambda: bt.Alibi(4, spec=bearing.Alibi.published(8)),
+            bearing.RangeError,
+            r"\[Alibi\] heads: must be 8, as spec states them, got 4",
+        ),
+        (
+            lambda: bt.Retention(2, spec=bearing.Retention.published(4)),
+            bearing.RangeError,
+            r"\[Retention\] heads: must be 4, as spec states them, got 2",
+        ),
+        (
+            lambda: bt.Alibi(2, "causal", spec=bearing.Alibi.published(2)),
+            ValueError,
+            r"\[Alibi\] form: must be 'symmetric', as spec states it, or left out, got 'causal'",
+        ),
+        (
+            lambda: bt.LearnedPositions(bearing.Learned()),
+            bearing.RangeError,
+            r"\[LearnedPositions\] length \+ offset: must be from 1 on, as table has that extent, got 0",
+        ),
         (
             lambda: bt.Xpos(DYNAMIC),
             bearing.RangeError,

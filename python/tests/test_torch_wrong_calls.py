@@ -284,6 +284,8 @@ LAYERS = {
         ({"soft_cap": -1.0}, "soft_cap: must be positive, or 0 for none, got -1.0"),
         ({"sinks": -1}, "sinks: must be how many heads learn one, a whole number from 0 on, got -1"),
         ({"sinks": 2.5}, "sinks: must be how many heads learn one, a whole number from 0 on, got 2.5"),
+        ({"scale": math.nan}, "scale: must be finite, got nan"),
+        ({"scale": True}, "scale: must be a number, got True"),
         ({"regions": "dca"}, "regions: must be JSON of a spec's or regions' to_dict() as a text, got 'dca'"),
         ({"regions": 3}, "regions: must be "),
         ({"encodings": 3}, "encodings: must be modules of bearing.torch or encodings of bearing"),
@@ -432,8 +434,9 @@ def test_a_size_that_is_none_is_named(size):
             (TypeError, ValueError, IndexError), match=name + ": must be a whole number from 1 on, got "
         ):
             make()
-    if not isinstance(size, bool) and size != 2**70:
-        with pytest.raises(ValueError, match=r"\[MultiHeadAttention\] heads: must be a whole number from 1 on, got "):
+    if size != 2**70:
+        wanted = TypeError if isinstance(size, (bool, float, str)) else ValueError
+        with pytest.raises(wanted, match=r"\[MultiHeadAttention\] heads: must be a whole number from 1 on, got "):
             bt.MultiHeadAttention(64, size, mask="causal")
 
 
@@ -492,6 +495,8 @@ def test_a_size_may_be_a_number_of_numpy():
     two = np.int64(2)
     assert bt.Alibi(2 * two).slopes.shape == (4,)
     assert bt.Rope(ROPE.spec, two).table == bt.Rope(ROPE.spec, 2).table
+    layer = bt.MultiHeadAttention(8 * two, two, mask="causal", kv_heads=two, head_dim=two, sinks=two)
+    assert layer.q.weight.shape == (4, 16) and layer.attention.sinks.shape == (2,)
     assert torch.equal(bt.shard_positions(4 * two, two, np.int64(1)), torch.arange(4, 8))
     assert bt.window_positions(two, two).shape == (2, 1, 4)
 
@@ -502,6 +507,16 @@ def test_a_size_may_be_a_number_of_numpy():
         (lambda: bt.Rope(ROPE.spec, True), TypeError, r"\[Rope\] length: must be a whole number from 0 on, got True"),
         (lambda: bt.Rope(ROPE.spec, -1), bearing.RangeError, r"\[Rope\] length: must be a whole number from 0 on"),
         (lambda: bt.Rope(ROPE.spec, seq_len=True), TypeError, r"\[Rope\] seq_len: must be a whole number"),
+        (lambda: bt.MultiHeadAttention(16, True, mask="none"), TypeError, "heads: must be a whole number .* got True"),
+        (lambda: bt.MultiHeadAttention(16.0, 2, mask="none"), TypeError, "d_model: must be a whole number .* got 16.0"),
+        (lambda: bt.MultiHeadAttention(16, None, mask="none"), TypeError, "heads: must be a whole number .* got None"),
+        (lambda: bt.MultiHeadAttention(-16, 2, mask="none"), bearing.RangeError, "d_model: must be a whole number"),
+        (
+            lambda: bt.MultiHeadAttention(16, 2, mask="none", head_dim=0),
+            bearing.RangeError,
+            "head_dim: must be a whole number from 1 on, got 0",
+        ),
+        (lambda: bt.Attention(mask="none", sinks=-1), bearing.RangeError, "sinks: must be how many heads learn one"),
         (lambda: bt.shard_positions(8.0, 2, 0), TypeError, r"\[shard_positions\] length: .* got 8.0"),
         (lambda: bt.shard_positions(8, 2, True), TypeError, r"\[shard_positions\] rank: .* got True"),
         (lambda: bt.shard_positions(8, 2, 2), bearing.RangeError, "rank: must be from 0 to world - 1 = 1, got 2"),

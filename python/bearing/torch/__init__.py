@@ -6,11 +6,13 @@
     q, k = rope(q, k)
     layer = bt.MultiHeadAttention(512, heads=8, encodings=[rope], mask="causal")
 
-Every encoding has a module that learns its parameters. The module is called like the spec or the encoding. It takes the
-spec, and the sizes that the spec does not state (heads, dim).
+Every encoding has a module, which learns its parameters if it has any. Most modules are called like the spec or the encoding.
+They take the spec, and the sizes that the spec does not state (heads, dim), each also by its name. Modules with parameters
+take ``device`` and ``dtype`` as PyTorch's layers do.
 
-Functions and modules run on the CPU, rotations and moves of caches on GPUs too (docs/guide/gpu.md). They are custom ops
-under ``torch.ops.bearing``, so that autograd, ``torch.compile`` and ``torch.export`` take them whole. They use as many
+Functions and modules run on the CPU. On GPUs there are kernels for rotations, alone or after a norm, for moves of caches, and
+for attention with rows that a table turns, biases by distance and rows by distance (docs/guide/gpu.md). Functions are custom
+ops under ``torch.ops.bearing``, so that autograd, ``torch.compile`` and ``torch.export`` take them whole. They use as many
 threads as ``torch.get_num_threads()`` says. On GPUs :func:`score_mod` gives the other encodings to PyTorch's
 FlexAttention, in PyTorch's own operations.
 

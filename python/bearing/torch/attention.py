@@ -6,16 +6,17 @@ import inspect
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .. import _core
 from .._core import ShapeError
-from .base import Bias, EncodingModule, Rows
+from .base import Device, EncodingModule, Rows, heads_of, placement
 from .encoding import Encoding, EncodingLike, Encodings, encoding_given, encodings_of, traits_of
-from .functional import Layout, Mask, Positions, attention, check_options, turn
+from .functional import Layout, Mask, Positions, attention, check_layout, check_options, turn
+from .given_numbers import check_scores, whole_number
 from .regions import Regions, text_of_regions
 from .rows import Rope
 from .starting import start, whole
@@ -78,6 +79,7 @@ class Attention(nn.Module):
     band: as in :func:`bearing.torch.attention`; not with regions.
     sinks: how many heads learn a sink. A sink is a logit that takes part in a row's sum and has no value; it starts at
         0. None: there are no sinks.
+    device, dtype: where the sinks are made, and of which type; encodings are where they were made.
     """
 
     def __init__(
@@ -92,15 +94,19 @@ class Attention(nn.Module):
         regions: Regions = None,
         band: _core.DistanceBand | None = None,
         layout: Layout = "bhtd",
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        _check("Attention", mask, window=window, scale=scale, soft_cap=soft_cap, sinks=sinks, layout=layout)
+        _check("Attention", mask, window=window, scale=scale, soft_cap=soft_cap, layout=layout)
+        sinks = _sinks_of("Attention", sinks)
+        placed = placement("Attention", device, dtype)
         modules = _modules_of("Attention", encodings)
         # Regions change no weight, and so no name of one.
         self.rows = nn.ModuleList(one for one in modules if _is_of_rows(one))
         self.scores = nn.ModuleList(one for one in modules if not _is_of_rows(one))
         self._order = tuple(_is_of_rows(one) for one in modules)
-        self.sinks = nn.Parameter(torch.zeros(sinks)) if sinks else None
+        self.sinks = nn.Parameter(torch.zeros(sinks, **placed)) if sinks else None
         self.options = {"mask": mask, "window": window, "scale": scale, "soft_cap": soft_cap, "layout": layout}
         if regions is not None or band is not None:
             self.options["regions" if band is None else "band"] = text_of_regions(regions, "Attention", band=band)
@@ -161,7 +167,6 @@ class Attention(nn.Module):
 
 
 _OPTIONS = ("window", "scale", "soft_cap", "sinks", "regions", "band")
-_LAYOUTS = get_args(Layout)
 
 
 def _check(
@@ -171,25 +176,20 @@ def _check(
     window: Any = None,
     scale: Any = None,
     soft_cap: Any = 0.0,
-    sinks: Any = 0,
     regions: Any = None,
     band: Any = None,
     layout: Any = "bhtd",
 ) -> None:
     """Raises what is wrong with a layer's options, before anybody calls it. function: its class."""
     check_options(mask, window, scale, None, function)
-    for name, number in (("scale", scale), ("soft_cap", soft_cap)):
-        if not (isinstance(number, (int, float, Tensor)) or (name == "scale" and number is None)):
-            raise TypeError(f"[{function}] {name}: must be a number, got {number!r}")
-    if not 0 <= soft_cap < math.inf:
-        raise _core.RangeError(f"[{function}] soft_cap: must be positive, or 0 for none, got {soft_cap}")
-    if sinks is not None and not (isinstance(sinks, int) and not isinstance(sinks, bool) and sinks >= 0):
-        raise TypeError(
-            f"[{function}] sinks: must be how many heads learn one, a whole number from 0 on, got {sinks!r}"
-        )
+    check_scores(function, scale, soft_cap)
     text_of_regions(regions, function, band=band)
-    if not isinstance(layout, str) or layout not in _LAYOUTS:
-        raise ValueError(f"[{function}] layout: must be one of {', '.join(map(repr, _LAYOUTS))}, got {layout!r}")
+    check_layout(function, layout)
+
+
+def _sinks_of(function: str, sinks: Any) -> int:
+    """How many heads learn a sink."""
+    return 0 if sinks is None else whole_number(function, "sinks", sinks, what="how many heads learn one")
 
 
 def _modules_of(function: str, encodings: EncodingLike | Sequence[EncodingLike]) -> list[nn.Module]:
@@ -228,8 +228,10 @@ class MultiHeadAttention(nn.Module):
     head_dim: how many dimensions a head has; d_model / heads if not given.
     bias: whether the projections have biases.
 
+    device, dtype: where projections and sinks are made, and of which type; encodings are where they were made.
+
     All other arguments are those of :class:`Attention`, except layout. Raises ShapeError if d_model or kv_heads does
-    not fit heads.
+    not fit heads, or an encoding is for other heads.
     """
 
     def __init__(
@@ -242,6 +244,8 @@ class MultiHeadAttention(nn.Module):
         kv_heads: int | None = None,
         head_dim: int | None = None,
         bias: bool = False,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         **options: Any,
     ) -> None:
         super().__init__()
@@ -250,29 +254,31 @@ class MultiHeadAttention(nn.Module):
                 raise TypeError(
                     f"[MultiHeadAttention] has no argument {name}; beside mask it takes {', '.join(_OPTIONS)}"
                 )
-        _check("MultiHeadAttention", mask, **options)
-        for name, count in (("d_model", d_model), ("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)):
-            if count is not None and not (isinstance(count, int) and count > 0):
-                raise ShapeError(f"[MultiHeadAttention] {name}: must be a whole number from 1 on, got {count!r}")
-        kv_heads = kv_heads or heads
+        _check("MultiHeadAttention", mask, **{name: one for name, one in options.items() if name != "sinks"})
+        options["sinks"] = _sinks_of("MultiHeadAttention", options.get("sinks"))
+        placed = placement("MultiHeadAttention", device, dtype)
+        d_model = whole_number("MultiHeadAttention", "d_model", d_model, 1)
+        heads = whole_number("MultiHeadAttention", "heads", heads, 1)
+        kv_heads = heads if kv_heads is None else whole_number("MultiHeadAttention", "kv_heads", kv_heads, 1)
+        if head_dim is not None:
+            head_dim = whole_number("MultiHeadAttention", "head_dim", head_dim, 1)
         if head_dim is None and d_model % heads:
             raise ShapeError(f"[MultiHeadAttention] d_model: must be a multiple of {heads} heads, got {d_model}")
         if heads % kv_heads:
             raise ShapeError(f"[MultiHeadAttention] kv_heads: must divide {heads} heads, got {kv_heads}")
         modules = _modules_of("MultiHeadAttention", encodings)
         for one in modules:
-            if isinstance(one, Bias) and one.heads not in (1, heads):
-                kind = type(one).__name__
-                raise ShapeError(
-                    f"[MultiHeadAttention] encodings: must be for {heads} heads, got {kind} of {one.heads}"
-                )
-        self.d_model, self.head_dim = d_model, head_dim or d_model // heads
+            own = heads_of(one)
+            if own not in (None, 1, heads):
+                kind = one.kind if isinstance(one, Fixed) else type(one).__name__
+                raise ShapeError(f"[MultiHeadAttention] encodings: must be for {heads} heads, got {kind} of {own}")
+        self.d_model, self.heads, self.head_dim = d_model, heads, head_dim or d_model // heads
         kv_dim = kv_heads * self.head_dim
-        self.q = nn.Linear(d_model, heads * self.head_dim, bias=bias)
-        self.k = nn.Linear(d_model, kv_dim, bias=bias)
-        self.v = nn.Linear(d_model, kv_dim, bias=bias)
-        self.out = nn.Linear(heads * self.head_dim, d_model, bias=bias)
-        self.attention = Attention(modules, mask=mask, layout="bthd", **options)
+        self.q = nn.Linear(d_model, heads * self.head_dim, bias=bias, **placed)
+        self.k = nn.Linear(d_model, kv_dim, bias=bias, **placed)
+        self.v = nn.Linear(d_model, kv_dim, bias=bias, **placed)
+        self.out = nn.Linear(heads * self.head_dim, d_model, bias=bias, **placed)
+        self.attention = Attention(modules, mask=mask, layout="bthd", **options, **placed)
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import numbers
-import operator
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Union
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .. import _core
 from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
 from .functional import Layout, Positions, add, bias_matrix, turn
+from .given_numbers import whole_number
 from .starting import start, whole
 from .words import in_words_of
+
+Device = Union[torch.device, str, int, None]
 
 
 class EncodingModule(nn.Module):
@@ -72,8 +75,12 @@ class EncodingModule(nn.Module):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
+        return ", ".join(self._shown())
+
+    def _shown(self) -> list[str]:
+        """What the module's repr says of what it was made from."""
         spec = self.spec
-        return "" if spec is None else repr(spec)
+        return [] if spec is None else [repr(spec)]
 
 
 class Described(EncodingModule):
@@ -91,9 +98,10 @@ class Described(EncodingModule):
     without: names of parameters that are left out.
     settings: what the encoding takes beside spec and parameters.
     start: numbers of the rules by which parameters start.
+    device, dtype: where parameters are made, and of which type; PyTorch's defaults if not given.
 
     What a model computes for each call is given to ``encoding(name=tensor)``. Raises TypeError for a name that the
-    encoding does not have.
+    encoding does not have, and RangeError or ValueError for a size or a setting that contradicts the spec.
     """
 
     def __init__(
@@ -104,6 +112,8 @@ class Described(EncodingModule):
         without: Sequence[str] = (),
         settings: dict[str, Any] | None = None,
         start: dict[str, float | None] | None = None,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
         **sizes: int,
     ) -> None:
         traits = in_words_of("Described", "bearing", "_traits")(traits_of)(kind)
@@ -111,6 +121,8 @@ class Described(EncodingModule):
         check_spec(kind, spec, called=called)
         _check_names(called, traits, sizes, without, settings or {}, start or {})
         sizes = _checked_sizes(called, sizes)
+        _check_beside(called, kind, spec, sizes, settings or {})
+        placed = placement(called, device, dtype)
         for name, number in (start or {}).items():
             if not (number is None or isinstance(number, numbers.Real)):
                 raise TypeError(f"[{called}] {name}: must be a number, got {number!r}")
@@ -123,13 +135,17 @@ class Described(EncodingModule):
             in_words_of(called, kind)(getattr(_core, kind))(**given, **settings)
         super().__init__(kind, spec, names, **(shared | (settings or {})))
         self.kind, self._names, self._start = kind, tuple(names), start or {}
+        self._beside = {name: one for name, one in (settings or {}).items() if not hasattr(spec, name)}
         of = traits["parameters"]
         # What encoding() asks for: its name, whether it may be left out, whether it counts.
         self._asked = tuple((n, of[n]["optional"], of[n]["indices"]) for n in names if not of[n]["learned"])
         for name in (name for name in of if of[name]["learned"]):
             shape = _shape(kind, spec, name, sizes, called) if name in names else None
-            self.register_parameter(name, None if shape is None else empty(*shape))
+            self.register_parameter(name, None if shape is None else empty(*shape, **placed))
         Described._fill(self)
+
+    def _shown(self) -> list[str]:
+        return [*super()._shown(), *(f"{name}={value!r}" for name, value in self._beside.items())]
 
     def _called(self, kind: str) -> str:
         """What the caller calls the class, for errors: that of the module, or of the encoding."""
@@ -215,23 +231,60 @@ def _check_names(
 
 def _checked_sizes(called: str, sizes: dict[str, Any]) -> dict[str, int]:
     """Those that are given, as numbers of Python."""
-    given = {name: size for name, size in sizes.items() if size is not None}
-    for name, size in given.items():
-        try:
-            given[name] = operator.index(size)
-        except TypeError:
-            raise TypeError(f"[{called}] {name}: must be a whole number from 1 on, got {size!r}") from None
-        if isinstance(size, bool) or not 1 <= size < 2**63:
-            raise _core.RangeError(f"[{called}] {name}: must be a whole number from 1 on, got {size!r}")
-    return given
+    return {name: whole_number(called, name, size, 1) for name, size in sizes.items() if size is not None}
 
 
 def check_sizes(called: str, **sizes: Any) -> None:
     """Raises what is wrong with sizes that must be given, by their names."""
     for name, size in sizes.items():
-        if size is None:
-            raise TypeError(f"[{called}] {name}: must be a whole number from 1 on, got None")
-    _checked_sizes(called, sizes)
+        whole_number(called, name, size, 1)
+
+
+def _check_beside(called: str, kind: str, spec: Any, sizes: dict[str, int], settings: dict[str, Any]) -> None:
+    """Raises RangeError for heads other than those of the numbers that the spec states, ValueError for another setting."""
+    heads = _stated_heads(kind, spec)
+    if heads is not None and sizes.get("heads", heads) != heads:
+        raise _core.RangeError(f"[{called}] heads: must be {heads}, as spec states them, got {sizes['heads']}")
+    for name, value in settings.items():
+        if getattr(spec, name, value) != value:
+            own = getattr(spec, name)
+            raise ValueError(f"[{called}] {name}: must be {own!r}, as spec states it, or left out, got {value!r}")
+
+
+def _stated_heads(kind: str, spec: Any) -> int | None:
+    """How many heads the numbers of a spec are for, such as ALiBi's slopes; None where it has no such numbers."""
+    for name, of in traits_of(kind)["parameters"].items():
+        if of["extents"] == ("heads",) and isinstance(getattr(spec, name, None), tuple):
+            return len(getattr(spec, name))
+    return None
+
+
+def heads_of(module: nn.Module) -> int | None:
+    """How many heads a module of scores is for; None where nothing tells, or any number will do."""
+    if not isinstance(module, EncodingModule):
+        return None
+    if isinstance(module, Bias):
+        return module.heads
+    members = json.loads(module.form)
+    of = traits_of(members["kind"])["parameters"]
+    if "heads" in vars(module) and not isinstance(module, Described):
+        return module.heads
+    for name, tensor in zip(members["tensors"], module.encoding().tensors, strict=True):
+        extents = of[name]["extents"]
+        axis = extents.index("heads") - len(extents) if "heads" in extents else 0
+        if axis and tensor.dim() >= -axis:  # a first axis that may be left out is that of heads
+            return tensor.shape[axis]
+    return _stated_heads(members["kind"], module.spec)
+
+
+def placement(called: str, device: Device, dtype: Any) -> dict[str, Any]:
+    """Where parameters are made, and of which type, as PyTorch's functions take it. Raises TypeError for another type."""
+    if dtype is not None and dtype not in _TYPES:
+        raise TypeError(f"[{called}] dtype: must be one of {', '.join(map(str, _TYPES))}, got {dtype!r}")
+    return {"device": device, "dtype": dtype}
+
+
+_TYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int], called: str) -> list[int]:
@@ -247,6 +300,8 @@ def _shape(kind: str, spec: Any, parameter: str, sizes: dict[str, int], called: 
                 shape.append(1)
         elif size is None:
             raise TypeError(f"[{called}] {name}: must be given, as {parameter} has that extent")
+        elif size < 1:
+            raise _core.RangeError(f"[{called}] {name}: must be from 1 on, as {parameter} has that extent, got {size}")
         else:
             shape.append(size)
     return shape
@@ -260,8 +315,8 @@ class Bias(EncodingModule):
 
     heads: int
 
-    def extra_repr(self) -> str:
-        return ", ".join(filter(None, [super().extra_repr(), f"heads={self.heads}"]))
+    def _shown(self) -> list[str]:
+        return [*super()._shown(), f"heads={self.heads}"]
 
     def forward(
         self,
@@ -280,8 +335,6 @@ class Bias(EncodingModule):
         k_positions: where keys stand.
         dtype: the type of the result; the parameters' own if not given.
         """
-        if dtype is None:
-            dtype = next((p.dtype for p in self.parameters()), torch.float32)
         return bias_matrix(self, q_positions, k_positions, heads=self.heads, q_len=q_len, k_len=k_len, dtype=dtype)
 
 
@@ -334,9 +387,9 @@ class Weights(nn.Module):
     other numbers in it.
     """
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    def __init__(self, inputs: int, outputs: int, **placed: Any) -> None:
         super().__init__()
-        self.weight, self.bias = empty(outputs, inputs), empty(outputs)
+        self.weight, self.bias = empty(outputs, inputs, **placed), empty(outputs, **placed)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -349,13 +402,21 @@ class Linear(nn.Linear):
 
     std: the standard deviation of the weights, which start normal; None if they start as PyTorch's.
     bias_start: where the biases start.
+    placed: device and dtype, as :func:`placement` gives them.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = 0.02, bias_start: float = 0.0
+        self,
+        inputs: int,
+        outputs: int,
+        *,
+        bias: bool = True,
+        std: float | None = 0.02,
+        bias_start: float = 0.0,
+        **placed: Any,
     ) -> None:
         self.std, self.bias_start = std, bias_start  # PyTorch's constructor starts the layer
-        super().__init__(inputs, outputs, bias)
+        super().__init__(inputs, outputs, bias, **placed)
 
     def reset_parameters(self) -> None:
         with whole(self):
@@ -378,9 +439,9 @@ def as_parameters(x: Tensor, layer: nn.Module) -> Tensor:
     return x.to(next((p.dtype for p in layer.parameters()), x.dtype))
 
 
-def empty(*shape: int) -> nn.Parameter:
+def empty(*shape: int, device: Device = None, dtype: torch.dtype | None = None) -> nn.Parameter:
     """Makes a parameter that its module's reset_parameters() fills."""
-    return nn.Parameter(torch.empty(shape))
+    return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
 
 
 def normal(*parameters: nn.Parameter | None, std: float = 0.02) -> None:

@@ -40,9 +40,13 @@ def _constructor(info: ModuleInfo) -> Callable[..., None]:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"[{info.name}] {error}; it takes {signature}") from None
+        given = set(bound.arguments)
         bound.apply_defaults()
         roles: dict[str, dict[str, Any]] = {}
         for one in info.arguments:
+            if one.role == "setting" and bound.arguments.get("spec") is not None and one.name not in given:
+                if hasattr(bound.arguments["spec"], one.name):
+                    continue  # the spec states it
             roles.setdefault(one.role, {})[one.name] = bound.arguments[one.name]
         sizes = {name: size for name, size in roles.get("size", {}).items() if size is not None}
         spec, start = bound.arguments.get("spec"), roles.get("start", {})
@@ -57,6 +61,7 @@ def _constructor(info: ModuleInfo) -> Callable[..., None]:
             without=_left_out(info, roles),
             settings=roles.get("setting"),
             start=start,
+            **roles.get("place", {}),
             **called,
         )
         for name, value in ({"heads": getattr(spec, "heads", 1), "sets": 1} | sizes | called | start).items():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule
+from ..base import Device, EncodingModule, empty, placement
 from ..encoding import Encoding, with_past
 from ..words import in_words_of
 
@@ -27,6 +27,7 @@ class LeRope(EncodingModule):
     rope: the spec whose frequencies alpha multiplies, after their scaling; its own ``log_factors`` are where alpha
         starts, 0 if it has none.
     seq_len: how many tokens the frequencies serve, for dynamic NTK and LongRoPE; 0 for the trained length.
+    device, dtype: where alpha is made, and of which type.
 
     Parameter: log_factors [pairs], the alpha of the paper and of a checkpoint's tensor ``lerope.alpha``. After training
     :attr:`rope` is a plain spec again, for ``bearing.torch.Rope`` and for a model's file.
@@ -37,9 +38,12 @@ class LeRope(EncodingModule):
     Mistral Large 4; arXiv 2607.10134.
     """
 
-    def __init__(self, rope: _core.Rope, *, seq_len: int = 0) -> None:
+    def __init__(
+        self, rope: _core.Rope, *, seq_len: int = 0, device: Device = None, dtype: torch.dtype | None = None
+    ) -> None:
         if not isinstance(rope, _core.Rope):
             raise TypeError(f"[LeRope] rope: must be a bearing.Rope, got {rope!r}")
+        placed = placement("LeRope", device, dtype)
         plain = rope.replace(log_factors=[])
         frequencies = in_words_of("LeRope", "resolve")(_core.resolve)(plain, seq_len)
         if frequencies.attention_factor != 1:
@@ -57,7 +61,7 @@ class LeRope(EncodingModule):
         self._members = plain.to_dict()
         self._start = tuple(rope.log_factors) or (0.0,) * len(frequencies.inv_freq)
         self._inv_freq, self._axis = tuple(frequencies.inv_freq.tolist()), tuple(frequencies.axis)
-        self.log_factors = nn.Parameter(torch.empty(len(self._start)))
+        self.log_factors = empty(len(self._start), **placed)
         self._fill()
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, Weights, check_sizes, check_spec, empty
+from ..base import Bias, Device, Weights, check_sizes, check_spec, empty, placement
 from ..encoding import Encoding
 from ..score_call import Call, Term
 
@@ -21,18 +21,25 @@ class Fire(Bias):
     It starts as in the paper's appendix: c at 0.1, the threshold's multiplier at 1, the layers as PyTorch's linear
     ones.
 
+    spec: a ``bearing.Fire``.
+    heads: how many heads queries have.
+    device, dtype: where parameters are made, and of which type.
+
     Li, You, Guruganesh et al. 2023, arXiv 2310.04418.
     """
 
-    def __init__(self, spec: _core.Fire, heads: int) -> None:
+    def __init__(
+        self, spec: _core.Fire, heads: int, *, device: Device = None, dtype: torch.dtype | None = None
+    ) -> None:
         check_spec("FireBias", spec, called="Fire")
         check_sizes("Fire", heads=heads)
+        placed = placement("Fire", device, dtype)
         names = ["c", "multiplier", "hidden_weight", "hidden_bias", "out_weight", "out_bias"]
         super().__init__("FireBias", spec, names)
         self.heads = heads
-        self.c, self.multiplier = empty(1), empty(1)
-        self.hidden = Weights(1, spec.mlp_width)
-        self.out = Weights(spec.mlp_width, heads)
+        self.c, self.multiplier = empty(1, **placed), empty(1, **placed)
+        self.hidden = Weights(1, spec.mlp_width, **placed)
+        self.out = Weights(spec.mlp_width, heads, **placed)
         self._fill()
 
     def _fill(self) -> None:

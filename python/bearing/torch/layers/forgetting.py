@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..base import EncodingModule, Linear, as_parameters, check_sizes, no_autocast
+from ..base import Device, EncodingModule, Linear, as_parameters, check_sizes, no_autocast, placement
 from ..encoding import Encoding, with_past
 from ..score_call import Call, Term
 
@@ -21,16 +21,29 @@ class Forgetting(EncodingModule):
     ``encoding(x)`` takes the layer's input x [batch, time, d_model] and computes a gate ``f = sigmoid(w x + b)`` for
     each head. The gates' bias starts at 5, so that gates are nearly open, as in x-transformers.
 
+    heads: how many heads queries have.
+    d_model: how many features a token has.
+    bias: where the gates' bias starts.
+    device, dtype: where parameters are made, and of which type.
+
     To decode, keep :meth:`log_forget` of each token in a cache beside its key and value, with 0 where no token is yet,
     and give attention ``of_gates(cache, past=None)`` with q_positions.
 
     Lin, Nikishin, He, Courville 2025, arXiv 2503.02130.
     """
 
-    def __init__(self, heads: int, d_model: int, bias: float = 5.0) -> None:
+    def __init__(
+        self,
+        heads: int,
+        d_model: int,
+        bias: float = 5.0,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         check_sizes("Forgetting", heads=heads, d_model=d_model)
         super().__init__("ForgettingBias", None, ["log_forget"])
-        self.gate = Linear(d_model, heads, std=None, bias_start=bias)
+        self.gate = Linear(d_model, heads, std=None, bias_start=bias, **placement("Forgetting", device, dtype))
         self.bias = bias
 
     def log_forget(self, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..base import Bias, Described
+from ..base import Bias, Described, Device
 from ..score_call import Call, Term
 from . import ByDistance
 
@@ -23,11 +23,17 @@ class Kerple(Described, Bias):
     exponent r2 in [0, 2), r1 in [0, 1). Both are at least ``Kerple.least``. Call :meth:`clamp` after each step of an
     optimiser, as that code does.
 
+    spec: a ``bearing.Kerple``.
+    heads: how many heads queries have.
+    device, dtype: where parameters are made, and of which type.
+
     Chi, Fan, Ramadge, Rudnicky 2022, arXiv 2205.09921.
     """
 
-    def __init__(self, spec: _core.Kerple, heads: int) -> None:
-        super().__init__("KerpleBias", spec, heads=heads)
+    def __init__(
+        self, spec: _core.Kerple, heads: int, *, device: Device = None, dtype: torch.dtype | None = None
+    ) -> None:
+        super().__init__("KerpleBias", spec, heads=heads, device=device, dtype=dtype)
         self.heads = heads
         self.most = (math.inf, _core.Kerple.most_power if spec.form == "power" else math.inf)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule, Linear, check_sizes, check_spec, empty, normal
+from ..base import Device, EncodingModule, Linear, check_sizes, check_spec, empty, normal, placement
 from ..encoding import Encoding
 from ..score_call import Call, Term
 from . import Mixed
@@ -23,7 +23,10 @@ class RelativeLogits(EncodingModule):
     ``encoding(x)`` takes the queries' tokens as the layer gets them, x [batch, q_len, d_model].
 
     spec: a ``bearing.RelativeLogits``.
+    heads: how many heads queries have.
+    d_model: how many features a token has.
     rank: how many profiles there are.
+    device, dtype: where parameters are made, and of which type.
 
     Parameters: table [extent, rank], the transpose of a model's ``rel_logits_proj.proj``; project (``r_proj``), which
     makes r; and with a clip scale [heads, rank] (``rel_l2_clip.scale``), which multiplies r before the clip and starts
@@ -33,14 +36,24 @@ class RelativeLogits(EncodingModule):
     Thinking Machines Lab 2026, Inkling and Inkling 2.
     """
 
-    def __init__(self, spec: _core.RelativeLogits, heads: int, d_model: int, rank: int = 16) -> None:
+    def __init__(
+        self,
+        spec: _core.RelativeLogits,
+        heads: int,
+        d_model: int,
+        rank: int = 16,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         check_spec("RelativeLogitsTerm", spec, called="RelativeLogits")
         check_sizes("RelativeLogits", heads=heads, d_model=d_model, rank=rank)
+        placed = placement("RelativeLogits", device, dtype)
         super().__init__("RelativeLogitsTerm", spec, ["table", "r"])
         self.heads = heads
-        self.table = empty(spec.extent, rank)
-        self.project = Linear(d_model, heads * rank, bias=False)
-        self.scale = None if spec.clip is None else empty(heads, rank)
+        self.table = empty(spec.extent, rank, **placed)
+        self.project = Linear(d_model, heads * rank, bias=False, **placed)
+        self.scale = None if spec.clip is None else empty(heads, rank, **placed)
         self._fill()
 
     @torch.no_grad()

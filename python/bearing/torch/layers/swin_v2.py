@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import _core
-from ..base import Bias, check_sizes, check_spec, no_autocast
+from ..base import Bias, Device, check_sizes, check_spec, no_autocast, placement
 from ..encoding import Encoding
 
 __all__ = ["SwinV2"]
@@ -19,18 +19,33 @@ class SwinV2(Bias):
     Positions are [2, batch, time], y then x, as :func:`window_positions` makes them. The layers start as PyTorch's
     linear ones.
 
+    spec: a ``bearing.SwinV2``.
+    heads: how many heads queries have.
+    hidden: how many units the network has.
+    device, dtype: where parameters are made, and of which type.
+
     Liu et al. 2022, arXiv 2111.09883.
     """
 
-    def __init__(self, spec: _core.SwinV2, heads: int, hidden: int = 512) -> None:
+    def __init__(
+        self,
+        spec: _core.SwinV2,
+        heads: int,
+        hidden: int = 512,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         check_spec("SwinV2", spec, ("SwinV2",))
         check_sizes("SwinV2", heads=heads, hidden=hidden)
+        placed = placement("SwinV2", device, dtype)
         super().__init__(type(spec.window).__name__ + "Bias", spec.window, ["table"])
         self.heads = heads
-        self.hidden = nn.Linear(2, hidden)
-        self.out = nn.Linear(hidden, heads, bias=False)
+        self.hidden = nn.Linear(2, hidden, **placed)
+        self.out = nn.Linear(hidden, heads, bias=False, **placed)
         self.trained = spec.trained_height, spec.trained_width
-        self.register_buffer("displacements", torch.empty(spec.window.rows(), 2, dtype=torch.float64), persistent=False)
+        displacements = torch.empty(spec.window.rows(), 2, device=device, dtype=torch.float64)
+        self.register_buffer("displacements", displacements, persistent=False)
         self._fill()
 
     def _fill_buffers(self) -> None:

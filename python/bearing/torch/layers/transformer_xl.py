@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..base import EncodingModule, check_sizes, check_spec, empty, no_autocast, normal
+from ..base import Device, EncodingModule, check_sizes, check_spec, empty, no_autocast, normal, placement
 from ..encoding import Encoding
 
 __all__ = ["TransformerXL"]
@@ -18,21 +18,38 @@ class TransformerXL(EncodingModule):
     Parameters: u and v [heads, dim], r_w_bias and r_r_bias in the files; w_r [heads * dim, d_model], the projection
     r_net. They start normal, of standard deviation 0.02, as in the authors' code.
 
+    spec: a ``bearing.TransformerXL``.
+    heads: how many heads queries have.
+    dim: how many dimensions a head has.
+    d_model: how many features a sinusoid has.
     offsets: how many rows r has; the first is for spec.first_offset. Causal models need q_len + memory.
+    base: of the sinusoids' wavelengths.
+    device, dtype: where parameters are made, and of which type.
 
     Dai, Yang, Yang, Carbonell, Le, Salakhutdinov 2019, arXiv 1901.02860.
     """
 
     def __init__(
-        self, spec: _core.TransformerXL, heads: int, dim: int, d_model: int, offsets: int, base: float = 10_000.0
+        self,
+        spec: _core.TransformerXL,
+        heads: int,
+        dim: int,
+        d_model: int,
+        offsets: int,
+        base: float = 10_000.0,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         check_spec("TransformerXLTerm", spec, called="TransformerXL")
         check_sizes("TransformerXL", heads=heads, dim=dim, d_model=d_model, offsets=offsets)
+        placed = placement("TransformerXL", device, dtype)
         super().__init__("TransformerXLTerm", spec, ["r", "u", "v"])
         self.heads, self.base = heads, base
-        self.u, self.v = empty(heads, dim), empty(heads, dim)
-        self.w_r = empty(heads * dim, d_model)
-        self.register_buffer("sinusoids", torch.empty(offsets, d_model, dtype=torch.float64), persistent=False)
+        self.u, self.v = empty(heads, dim, **placed), empty(heads, dim, **placed)
+        self.w_r = empty(heads * dim, d_model, **placed)
+        sinusoids = torch.empty(offsets, d_model, device=device, dtype=torch.float64)
+        self.register_buffer("sinusoids", sinusoids, persistent=False)
         self._fill()
 
     def _fill(self) -> None:

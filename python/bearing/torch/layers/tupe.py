@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ... import _core
-from ..base import Bias, Linear, by_head, check_sizes, check_spec, empty, no_autocast, normal
+from ..base import Bias, Device, Linear, by_head, check_sizes, check_spec, empty, no_autocast, normal, placement
 from ..encoding import Encoding, form_of
 from ..functional import bias_matrix
 from ..score_call import Call, Term
@@ -26,20 +26,38 @@ class Tupe(Bias):
     0.02, biases at 0, as in BERT, on which the authors' code builds. One module serves all layers. Give attention
     ``scale=bearing.tupe_softmax_scale(dim)``.
 
+    spec: a ``bearing.Tupe``.
+    heads: how many heads queries have.
+    dim: how many dimensions a head has.
+    d_model: how many features a position's vector has.
+    length: how many positions there are.
+    device, dtype: where parameters are made, and of which type.
+
     Ke, He, Liu 2021, arXiv 2006.15595.
     """
 
-    def __init__(self, spec: _core.Tupe, heads: int, dim: int, d_model: int, length: int) -> None:
+    def __init__(
+        self,
+        spec: _core.Tupe,
+        heads: int,
+        dim: int,
+        d_model: int,
+        length: int,
+        *,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         check_spec("TupeBias", spec, called="Tupe")
         check_sizes("Tupe", heads=heads, dim=dim, d_model=d_model, length=length)
+        placed = placement("Tupe", device, dtype)
         untied = spec.cls == "untied"
         super().__init__("TupeBias", spec, ["query", "key", "bias"] if spec.rel_pos_bins else ["query", "key"])
         self.heads = heads
-        self.positions = empty(length + untied, d_model)
-        self.norm = nn.LayerNorm(d_model)
-        self.query = Linear(d_model, heads * dim)
-        self.key = Linear(d_model, heads * dim)
-        self.bias = empty(spec.rel_pos_bins + untied, heads) if spec.rel_pos_bins else None
+        self.positions = empty(length + untied, d_model, **placed)
+        self.norm = nn.LayerNorm(d_model, **placed)
+        self.query = Linear(d_model, heads * dim, **placed)
+        self.key = Linear(d_model, heads * dim, **placed)
+        self.bias = empty(spec.rel_pos_bins + untied, heads, **placed) if spec.rel_pos_bins else None
         self._fill()
 
     def _fill(self) -> None:
