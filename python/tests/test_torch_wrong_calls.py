@@ -187,7 +187,7 @@ def test_a_wrong_argument_is_named(name, wanted):
         (lambda q: bt.score_mod(T5, scale=True), r"\[score_mod\] scale: must be a number, got True"),
         (lambda q: bt.score_mod(T5, longest=2.5), r"\[score_mod\] longest: must be a whole number from 0 on, got 2.5"),
         (lambda q: bt.plan(q, q, q), r"missing 1 required keyword-only argument: 'mask'"),
-        (lambda q: bt.plan(q, q, q, mask="none", maks=1), r"\[plan\] has no argument maks; .* key_mask"),
+        (lambda q: bt.plan(q, q, q, mask="none", masks=1), r"\[plan\] has no argument masks; .* key_mask"),
         (
             lambda q: bt.plan(q, q, q, mask="none", layout="hbtd"),
             r"\[plan\] layout: must be one of 'bhtd', 'bthd', got",
