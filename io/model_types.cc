@@ -10,14 +10,14 @@
 namespace bearing {
 namespace {
 
-/// The name in the catalog; a layer without an encoding counts where nothing is on the input.
+/// The name in the catalog; a layer without an encoding counts where nothing is on the input. "" of one that is known
+/// by name alone: its code may do something else than what has the name here.
 template <class Spec>
 std::string catalog_name(const Spec& spec) {
   if constexpr (std::is_same_v<Spec, NoPosition>) {
     return "nope";
   } else if constexpr (std::is_same_v<Spec, OtherEncoding>) {
-    const Description* named = inspect::find(spec.name == "none" ? "nope" : spec.name);
-    return named == nullptr ? spec.name : named->name;
+    return "";
   } else {
     // Any base and order of the pairs is that of a RoPE on two axes; the one in the catalog has the base of one paper.
     if constexpr (std::is_same_v<Spec, Rope>) {
@@ -32,7 +32,7 @@ std::vector<std::string> encodings_of(const Model& model) {
   std::vector<std::string> names;
   const auto add = [&](const auto& encoding) {
     const std::string name = std::visit([](const auto& spec) { return catalog_name(spec); }, encoding);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const ModelInput& input : model.inputs) add(input.encoding);
   const auto turns = [](const Layer& layer) { return layer.values.has_value(); };

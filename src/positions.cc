@@ -30,9 +30,16 @@ void check_extent(const Call& call, const char* what, Index wanted, Index got) {
   throw ShapeError(call.message("must have ", wanted, " ", what, ", got ", got));
 }
 
-[[noreturn]] void refuse(const Call& call, const std::string& got, Index axis, Index b, Index t) {
+[[noreturn]] void refuse(const Call& call, const std::string& got, Index axis, Index b, Index t, const char* way = "") {
   throw RangeError(
-      call.message("must be from -2^31 to 2^31, got ", got, " at [axis ", axis, ", batch ", b, ", time ", t, "]"));
+      call.message("must be from -2^31 to 2^31, got ", got, " at [axis ", axis, ", batch ", b, ", time ", t, "]", way));
+}
+
+/// Milliseconds since 1970 are beyond 2^40; a count of tokens, or what went wrong in one, is not.
+template <class T>
+const char* way_of(T p) {
+  const double size = std::abs(static_cast<double>(p));
+  return size > 0x1p40 && size < 0x1p62 ? "; of times on a clock, subtract the first one" : "";
 }
 
 // first, first + 1, … first + time − 1; compared without adding, because the sum may not fit 64 bits.
@@ -44,7 +51,7 @@ void check_run(const Call& call, Index first, Index time, Index b) {
 template <class T>
 void check_row(const Call& call, const T* row, Index stride, Index time, Index axis, Index b) {
   for (Index t = 0; t < time; ++t) {
-    if (!in_range(row[t * stride])) refuse(call, text::concat(row[t * stride]), axis, b, t);
+    if (!in_range(row[t * stride])) refuse(call, text::concat(row[t * stride]), axis, b, t, way_of(row[t * stride]));
   }
 }
 

@@ -153,6 +153,17 @@ TEST(Positions, ThatAreNoNumbersAreRefusedWithTheirPlace) {
             "[rotate] positions: must be from -2^31 to 2^31, got -2147483648.5 at [axis 1, batch 1, time 2]");
 }
 
+TEST(Positions, OfAClockAreToBeCountedFromTheFirst) {
+  const std::string wanted =
+      "[rotate] positions: must be from -2^31 to 2^31, got 1700000000000 at [axis 0, batch 0, time 0]; of times on a "
+      "clock, subtract the first one";
+  const std::vector<Index> whole{1'700'000'000'000};
+  EXPECT_EQ(refusal<RangeError>(Positions(dense(whole.data(), 1)), 1, 1, 1), wanted);
+  const std::vector<double> real{1.7e12};
+  EXPECT_NE(refusal<RangeError>(Positions(dense(real.data(), 1)), 1, 1, 1).find("subtract the first one"),
+            std::string::npos);
+}
+
 TEST(Positions, OfAnotherShapeAreRefused) {
   const std::vector<Index> data(24, 1);
   EXPECT_EQ(refusal<ShapeError>(Positions(dense(data.data(), 2, 3, 4)), 3, 3, 4),

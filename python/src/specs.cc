@@ -202,7 +202,13 @@ nb::object spec_object(Record record) {
 Said said_by(nb::handle from, const Argument& argument) {
   if (const Record* spec = record_of(from)) return say_encoding(*spec);
   std::string text;
-  if (!nb::try_cast(from, text)) argument.fail("an encoding's name or spec", nb::cast<std::string>(nb::repr(from)));
+  if (!nb::try_cast(from, text)) {
+    constexpr std::size_t longest = 120;  // a config of transformers is some hundred lines long
+    const std::string got = nb::cast<std::string>(nb::repr(from));
+    if (got.size() <= longest) argument.fail("an encoding's name or spec", got);
+    argument.fail("an encoding's name or spec, or '@' with the path of a model's file",
+                  "an object of the type " + nb::cast<std::string>(from.type().attr("__name__")));
+  }
   return say_encoding(text);
 }
 

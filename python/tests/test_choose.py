@@ -54,6 +54,20 @@ def test_a_model_at_hand_keeps_its_numbers() -> None:
     assert bearing.choose(model=file, wanted=131072).recommended.encoding == file
 
 
+def test_an_object_that_is_no_encoding_is_named_by_its_type() -> None:
+    class Config:
+        def __repr__(self) -> str:
+            return "Config {" + "many lines\n" * 100 + "}"
+
+    text = (
+        "[choose] model: must be an encoding's name or spec, or '@' with the path of a model's file, got an object of the "
+        "type Config"
+    )
+    with pytest.raises(TypeError) as found:
+        bearing.choose(model=Config())
+    assert str(found.value) == text
+
+
 def test_nothing_is_recommended_where_nothing_fits() -> None:
     advice = bearing.choose(model=f"@{ROOT / 'examples/models/llama-3.1-8b.json'}", wanted=2**20, memory=1024)
     assert advice.recommended is None

@@ -399,3 +399,19 @@ def test_wrong_calls_say_what_must_hold(tmp_path: Path) -> None:
     for length in (-1, 2**31 + 1):
         with pytest.raises(bearing.RangeError, match=rf"length: must be from 0 to 2\^31, got {length}"):
             bearing.load(tmp_path, length=length)
+
+
+def test_moonshine_streaming_has_the_table_of_its_encoders_frames(saved: Any) -> None:
+    encoder = dict(
+        hidden_size=24, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=4
+    )
+    config = tf.MoonshineStreamingConfig(
+        hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, vocab_size=20,
+        max_position_embeddings=40, encoder_config=encoder | {"sliding_windows": [[4, 2]]},
+    )  # fmt: skip
+    model, folder = saved(tf.MoonshineStreamingForConditionalGeneration, config)
+    loaded = bearing.load(folder)
+    assert not loaded.missing
+    (table,) = loaded.inputs
+    assert loaded.model.inputs[0].part == "cross-attention"
+    equal(rows_of(table, 40), model.model.decoder.pos_emb.weight)

@@ -129,12 +129,27 @@ PARAKEET = dict(
     hidden_size=24, num_hidden_layers=2, num_attention_heads=4, intermediate_size=16, num_mel_bins=16,
     subsampling_conv_channels=4, max_position_embeddings=64,
 )  # fmt: skip
+STREAMING = dict(sliding_window=9, default_num_lookahead_tokens=3)
 
 
 def parakeet(name: str) -> Any:
-    config = getattr(tf, name + "EncoderConfig")(**PARAKEET)
+    more = STREAMING if name == "NemotronAsrStreaming" else {}
+    config = getattr(tf, name + "EncoderConfig")(**PARAKEET, **more)
     config._attn_implementation = "eager"
     return getattr(tf, name + "Encoder")(config)
+
+
+def own_mask(model: Any, time: int) -> torch.Tensor | None:
+    """The mask that a model's layers get for so many frames."""
+    seen: list[torch.Tensor | None] = []
+    hook = model.layers[0].register_forward_pre_hook(
+        lambda module, given, named: seen.append(named["attention_mask"]), with_kwargs=True
+    )
+    with torch.no_grad():
+        frames = 8 * time
+        model(torch.randn(1, frames, 16))
+    hook.remove()
+    return seen[0]
 
 
 @pytest.mark.parametrize("name", ["Parakeet", "NemotronAsrStreaming"])
@@ -143,15 +158,19 @@ def test_parakeet_attends_as_its_own_layers(tmp_path: Path, name: str) -> None:
     time = 15
     loaded = bearing.load(tmp_path, length=time)
     assert not loaded.missing and "until load() sorts them" in loaded.model.warnings[0].text
-    for layer, encodings in zip(model.layers, loaded.layers, strict=True):
+    mask = own_mask(model, time)
+    assert (mask is None) == (name == "Parakeet")
+    for layer, encodings, read in zip(model.layers, loaded.layers, loaded.model.layers, strict=True):
         own, x = layer.self_attn, torch.randn(2, time, 24)
         with torch.no_grad():
-            wanted, weights = own(hidden_states=x, position_embeddings=model.encode_positions(x), attention_mask=None)
+            wanted, weights = own(hidden_states=x, position_embeddings=model.encode_positions(x), attention_mask=mask)
             q, k, v = (
                 one(x).view(2, time, 4, DIM).transpose(1, 2).numpy() for one in (own.q_proj, own.k_proj, own.v_proj)
             )
-        np.testing.assert_allclose(weights_of(encodings, q, k), weights, **CLOSE)
-        out = torch.from_numpy(bearing.attention(q, k, v, encodings, mask="none"))
+        if mask is None:
+            np.testing.assert_allclose(weights_of(encodings, q, k), weights, **CLOSE)
+        out = bearing.attention(q, k, v, encodings, mask="none", window=read.attention_window, band=read.attention_band)
+        out = torch.from_numpy(out)
         with torch.no_grad():
             ours = own.o_proj(out.transpose(1, 2).reshape(2, time, 24))
         np.testing.assert_allclose(ours, wanted, rtol=0, atol=2**-15)

@@ -1,6 +1,9 @@
 """Scores and values over whole tensors, in every kind and type of array."""
 
 import bearing
+import bearing.jax as bj
+import bearing.torch as bt
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -163,6 +166,51 @@ def test_the_gradients_of_the_gate_of_wavlm_are_central_differences(rng):
             up, down = (bearing.wavlm_gate(*all_of_it) for all_of_it in moved)
             # Rounding of sums of the order of 100 over a step of 1e-5, and a third derivative of a hundred times 1e-11.
             assert gradients[index].flat[at] == pytest.approx(((up - down) * d_gate).sum() / 2e-5, abs=1e-7)
+
+
+def test_the_gate_of_wavlm_is_the_same_in_pytorch_and_jax(rng):
+    given = [rng.standard_normal((BATCH, HEADS, Q_LEN, DIM)), *wavlm_parameters(rng)]
+    d_gate = rng.standard_normal((BATCH, HEADS, Q_LEN))
+    wanted, gradients = bearing.wavlm_gate(*given), bearing.wavlm_gate_backward(*given, d_gate)
+    tensors = [torch.tensor(one, requires_grad=True) for one in given]
+    gate = bt.wavlm_gate(*tensors)
+    # Sums of 4 (DIM + 1) products of numbers up to 4 in float64, times constants up to 4.
+    np.testing.assert_allclose(gate.detach(), wanted, rtol=0, atol=2.0**-44)
+    for ours, truth in zip(torch.autograd.grad(gate, tensors, torch.tensor(d_gate)), gradients, strict=True):
+        np.testing.assert_allclose(ours, truth, rtol=0, atol=2.0**-40)
+    assert torch.autograd.gradcheck(bt.wavlm_gate, tensors)
+    np.testing.assert_allclose(
+        torch.compile(bt.wavlm_gate, fullgraph=True, backend="eager")(*tensors).detach(), gate.detach()
+    )
+    half = bt.wavlm_gate(*(one.detach().bfloat16() for one in tensors))
+    assert half.dtype == torch.bfloat16
+    with jax.enable_x64(True):
+        arrays = [jnp.asarray(one) for one in given]
+        gate, backward = jax.vjp(jax.jit(bj.wavlm_gate), *arrays)
+        np.testing.assert_allclose(gate, wanted, rtol=0, atol=2.0**-44)
+        for ours, truth in zip(backward(jnp.asarray(d_gate)), gradients, strict=True):
+            np.testing.assert_allclose(ours, truth, rtol=0, atol=2.0**-40)
+
+
+@pytest.mark.parametrize("kind", ["torch", "jax"])
+def test_the_frameworks_gates_of_wavlm_refuse_what_does_not_fit(rng, kind):
+    call = bt.wavlm_gate if kind == "torch" else bj.wavlm_gate
+    made = torch.tensor if kind == "torch" else jnp.asarray
+    x, weight, bias, constant = map(
+        made, (np.ones((1, HEADS, 3, DIM), "f4"), np.ones((8, DIM), "f4"), np.ones(8, "f4"), np.ones(HEADS, "f4"))
+    )
+    for wrong, text in [
+        ((x[0], weight, bias, constant), r"x: must have 4 axes, got shape \[4, 3, 6\]"),
+        ((x, weight[:7], bias, constant), r"weight: must be \[8, head_dim\] = \[8, 6\], got \[7, 6\]"),
+        ((x, weight, bias[:1], constant), r"bias: must be \[8\] = \[8\], got \[1\]"),
+        ((x, weight, bias, constant[:1]), r"constant: must be \[heads\] = \[4\], got \[1\]"),
+    ]:
+        with pytest.raises(bearing.ShapeError, match=rf"^\[wavlm_gate\] {text}$"):
+            call(*wrong)
+    with pytest.raises(TypeError, match=r"^\[wavlm_gate\] x: must be"):
+        call("x", weight, bias, constant)
+    with pytest.raises(TypeError, match=r"^\[wavlm_gate\] x: must be of a floating type, got int32$"):
+        call(made(np.ones((1, HEADS, 3, DIM), "i4")), weight, bias, constant)
 
 
 def test_the_gate_of_wavlm_refuses_shapes_and_types_that_do_not_fit(rng):

@@ -19,6 +19,7 @@ constexpr Index longest = 1024;  ///< a square matrix is an output of attention
 /// What hides keys.
 struct Rules {
   bool causal = true;
+  bool assumed = false;                    ///< a file says neither that it is causal nor that it is not
   Index window = 0, after = 0, sinks = 0;  ///< keys up to a query, with it, and after it
   Index chunk = 0, chunks_before = 0;      ///< a query's own chunk, and those before it that it sees; −1: all
   std::vector<Index> starts = {};          ///< of packed sequences and of the padding, and the end; empty: one sequence
@@ -102,11 +103,22 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
   return cells;
 }
 
+/// Whether queries see keys after them: by what the file's model is for, the layer, or the spec.
+bool looks_both_ways(const Subject& subject) {
+  const std::string& task = subject.task;
+  if (!task.empty()) return task != "generate" && task != "translate";
+  const Description& of = subject.description;
+  return of.encoding != nullptr && of.encoding->both_sides && of.encoding->both_sides(of.spec({}));
+}
+
 /// The window that is asked for, on both sides of a query, else that of the encoding's layer, or its chunk.
 void set_window(std::span<const Subject> encodings, const FigureOptions& options, Rules& rules) {
   const bool asked = options.window != 0 || encodings.empty();
   const RopeLengths layer = asked ? RopeLengths{.window = options.window} : encodings[0].lengths;
-  rules.causal = options.causal.value_or(layer.after == 0);
+  const bool both = layer.after > 0 || std::any_of(encodings.begin(), encodings.end(), looks_both_ways);
+  rules.causal = options.causal.value_or(!both);
+  rules.assumed =
+      !options.causal && !both && !encodings.empty() && encodings[0].name.starts_with('@') && encodings[0].task.empty();
   if (layer.chunked) {
     rules.chunk = layer.window, rules.chunks_before = layer.chunks_before;
     return;
@@ -249,6 +261,7 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
   const std::vector<Index> positions = positions_of(rules, length);
   const std::vector<Reason> found = reasons_of(rules, positions, options.on);
   Figure figure{.title = rules.causal ? "What a query sees: causal" : "What a query sees: both directions"};
+  if (rules.assumed) figure.title += " (assumed)";
   figure.title += window_text(rules);
   if (rules.sinks > 0) figure.title += text::concat(", ", rules.sinks, rules.sinks == 1 ? " sink" : " sinks");
   if (!rules.starts.empty())
@@ -265,6 +278,10 @@ Figure masks(std::span<const Subject> encodings, const FigureOptions& options) {
     const Cells& cells = *figure.panels.back().cells;
     figure.text += text::concat(" ", one.name(), " gives the seen cells ", short_number(cells.low), " to ",
                                 short_number(cells.high), ".");
+  }
+  if (rules.assumed) {
+    figure.text +=
+        " The file does not say whether keys after a query are seen: causal is assumed, and the option causal decides.";
   }
   if (!note.empty()) figure.text += text::concat(" ", shown[0].name(), ": ", note, ".");
   figure.columns = columns_for(figure.panels.size());

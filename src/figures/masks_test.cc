@@ -100,6 +100,22 @@ TEST(Masks, HaveTheChunksOfAModel) {
   }
 }
 
+TEST(Masks, LookBothWaysWhereTheModelDoes) {
+  const auto title = [](const Subject& subject, std::optional<bool> causal = {}) {
+    return figure("masks", std::vector<Subject>{subject}, {.length = 8, .causal = causal}).title;
+  };
+  const std::string causal = "What a query sees: causal", both = "What a query sees: both directions";
+  EXPECT_EQ(title({"t5", *find("t5")}), both);
+  EXPECT_EQ(title({"t5_causal", *find("t5_causal")}), causal);
+  EXPECT_EQ(title({"xlnet", *find("xlnet")}), both);
+  EXPECT_EQ(title({"rope", *find("rope")}), causal);
+  EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope"), .task = "understand"}), both);
+  EXPECT_EQ(title({.name = "@llama.json", .description = *find("rope"), .task = "generate"}), causal);
+  EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope")}), causal + " (assumed)");
+  EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope")}, true), causal);
+  EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope")}, false), both);
+}
+
 TEST(Masks, ReachBothWaysWithoutCausality) {
   const Figure drawn = figure("masks", {}, {.length = 8, .causal = false, .window = 2});
   EXPECT_EQ(called(drawn, 4, 5), "seen");

@@ -85,6 +85,10 @@ class Place {
  public:
   Place(const std::string& text, Index length) : listed_(!text.empty() && !is_index(text)) {
     if (listed_) {
+      if (!text.ends_with(".npy") && text.find_first_not_of("0123456789+-.,eE ") == std::string::npos) {
+        throw UsageError(
+            "--positions: must be a whole number, the first, or an int64 .npy file of whole numbers, got " + text);
+      }
       positions_ = read_index_file(text);
       if (positions_.empty()) bad_file(text, "must have a position at least, got none");
     } else {

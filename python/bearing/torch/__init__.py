@@ -29,6 +29,7 @@ from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
+from .gates import wavlm_gate
 from .in_place import rotate_
 from .layers import learned as _learned
 from .layers.learned import *
@@ -76,6 +77,7 @@ __all__ = [
     "shard_positions",
     "shift",
     "turn",
+    "wavlm_gate",
     "window_positions",
 ]
 __all__ += _modules.__all__

@@ -159,7 +159,20 @@ def encoding_given(argument: str, encoding: EncodingLike) -> Encoding:
             f"{argument}: must be modules of bearing.torch or encodings of bearing, such as RotaryRows(table), got "
             f"{encoding!r}"
         )
+    if not torch.compiler.is_compiling() and (needed := needs_of(type(encoding))):
+        kind = type(encoding).__name__
+        raise TypeError(
+            f"{argument}: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
+            f"give each call {kind.lower()}.encoding({', '.join(needed)})"
+        )
     return encoding.encoding()
+
+
+@functools.cache
+def needs_of(kind: type) -> tuple[str, ...]:
+    """The arguments without which a module's encoding cannot be made."""
+    found = list(inspect.signature(kind.encoding).parameters.values())[1:]  # type: ignore[attr-defined]
+    return tuple(p.name for p in found if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
 def _makes(spec: Any) -> str:

@@ -81,6 +81,10 @@ def test_wavlm_gates_its_buckets() -> None:
     gate = a * (b * constant[..., 0] - 1) + 2
     given = [one.detach().numpy() for one in (sliced.contiguous(), linear.weight, linear.bias, constant.flatten())]
     torch.testing.assert_close(torch.from_numpy(bearing.wavlm_gate(*given)), gate.detach(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        bt.wavlm_gate(sliced, linear.weight, linear.bias, constant.flatten()), gate, rtol=0, atol=1e-12
+    )
+    gate = bt.wavlm_gate(sliced, linear.weight, linear.bias, constant.flatten())
     bias = bearing.GatedT5Bias(spec, own.rel_attn_embed.weight, gate)
     ours = attend(x, bias, (own.q_proj, own.k_proj, own.v_proj), own.out_proj)
     assert_same(ours, own(x)[0], [x, own.rel_attn_embed.weight, linear.weight, constant, own.q_proj.weight])

@@ -158,7 +158,7 @@ void describe_shaw(Describer& to) {
       .reads_content()
       .called("shaw", "Shaw's relative positions", "vectors per distance meet queries, and join values",
               [](const ExampleSize&) { return Shaw{}; })
-      .also({"shaw_relative", "relative_position_representations"});
+      .also({"shaw_relative", "relative_position_representations", "music_transformer"});
 }
 
 }  // namespace bearing

@@ -77,9 +77,12 @@ void TransformerXLTerm<A>::check(const char* function, const Problem& problem) c
       most = std::clamp(most, -xl_.clamp_len, xl_.clamp_len);
     }
     if (-most < first || -least > last) {
+      const char* way = first == 0 && xl_.direction == TransformerXLDirection::bidirectional
+                            ? " (for keys on both sides, first_offset = 1 - time, and r has 2 time - 1 rows)"
+                            : "";
       throw RangeError(concat("[", function,
                               "] q_positions, k_positions: must meet offsets that TransformerXL.r has rows for, ",
-                              first, " to ", last, ", got ", -most, " to ", -least));
+                              first, " to ", last, ", got ", -most, " to ", -least, way));
     }
   }
 }

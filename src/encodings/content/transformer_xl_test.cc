@@ -261,7 +261,7 @@ TEST(TransformerXL, WrongCallsSayWhatMustHold) {
         add_scores(with(term), {{}, {}, rows(3), rows(3)}, dense(s.data(), 1, 1, 3, 3));
       },
       "[add_scores] q_positions, k_positions: must meet offsets that TransformerXL.r has rows for, 0 to 4, got -2 to "
-      "2");
+      "2 (for keys on both sides, first_offset = 1 - time, and r has 2 time - 1 rows)");
   expect_error<RangeError>(
       [&] {
         add_scores(with(causal), {Positions(4), {}, rows(3), rows(7)}, dense(s.data(), 1, 1, 3, 7));

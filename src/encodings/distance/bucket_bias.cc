@@ -270,7 +270,7 @@ void describe_bucket_bias(Describer& to) {
       .needs_one()
       .by_index()
       .called("bucket_bias", "buckets of token pairs", "a learned bias per bucket of a pair, as an index says")
-      .also({"graphormer", "levit", "spatial_encoding"})
+      .also({"graphormer", "levit", "spatial_encoding", "alphafold"})
       .example(ring_example);
 }
 

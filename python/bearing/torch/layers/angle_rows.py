@@ -86,6 +86,11 @@ class LeRope(EncodingModule):
         return torch.remainder(turned, 2 * math.pi).unsqueeze(1)
 
     def encoding(self, positions: Tensor | int, past: int | None = 0) -> Encoding:
+        """Returns RoPE at the frequencies as they are now, for one call of attention.
+
+        positions: of the tokens, a tensor [time], [batch, time] or [axes, batch, time], or their number.
+        past: how many tokens come before the first query, or None for a cache that is longer than what is filled.
+        """
         return Encoding(with_past(self.form, past), (self.angles(positions),))
 
     def extra_repr(self) -> str:
