@@ -7,6 +7,9 @@ namespace bearing::hf {
 namespace {
 
 constexpr std::string_view atoms = "esmfold2_atoms";
+/// So many atoms of both sides together, by their index.
+void see_width(Layer& layer, Index width) { layer.window = width / 2 + 1, layer.window_after = width / 2; }
+
 constexpr const char* where = "x, y and z of the atom, and the number of its group";
 
 }  // namespace
@@ -38,10 +41,19 @@ bool read_atoms(const Config& config, Model& model) {
   model.head_dim = dim;
   const Index layers = plain_size(file, {"num_hidden_layers"}, 3, most_layers);
   Layer layer{.encoding = rope, .type = sliding_attention, .positions = where};
-  const Index width = file.integer("sliding_window", 1, most_positions).value_or(128);  // of both sides together
-  layer.window = width / 2 + 1, layer.window_after = width / 2;
+  see_width(layer, 128);
   model.layers.assign(static_cast<std::size_t>(layers), layer);
   return true;
+}
+
+void limit_atoms(const json::Object& file, Model& model) {
+  if (file.text("model_type") != "esmfold2") return;
+  const Index width = file.integer("sliding_window", 1, most_positions).value_or(128);
+  for (Model& tower : model.towers) {
+    for (Layer& layer : tower.layers) {
+      if (tower.model_type == atoms && layer.type == sliding_attention) see_width(layer, width);
+    }
+  }
 }
 
 }  // namespace bearing::hf

@@ -11,13 +11,14 @@ using test::described;
 using test::error_of;
 
 TEST(HfAtoms, TurnByThreeCoordinatesAndTheirGroup) {
-  const Model model = parse_hf_config(R"({"model_type": "esmfold2", "atom_encoder": {"hidden_size": 160},
+  const Model model =
+      parse_hf_config(R"({"model_type": "esmfold2", "sliding_window": 9, "atom_encoder": {"hidden_size": 160},
       "structure_head": {"model_type": "", "diffusion_module": {"model_type": "", "num_hidden_layers": 2,
-        "atom_encoder": {"head_dim": 32, "num_hidden_layers": 1, "sliding_window": 8}}}})");
+        "atom_encoder": {"head_dim": 32, "num_hidden_layers": 1}}}})");
   ASSERT_EQ(model.towers.size(), 3u);
   const Model& atoms = model.towers[0];
   EXPECT_EQ(atoms.part, "atom encoder");
-  EXPECT_EQ(described(atoms), "3 sliding_attention@65+64 half 10000 40/40 default axes 4");
+  EXPECT_EQ(described(atoms), "3 sliding_attention@5+4 half 10000 40/40 default axes 4");
   RopeAxes axes = RopeAxes::axial({2, 2, 2, 10});
   axes.bases = {20, 20, 20, 10'000};
   axes.still = 4;
@@ -25,6 +26,11 @@ TEST(HfAtoms, TurnByThreeCoordinatesAndTheirGroup) {
   EXPECT_EQ(atoms.layers[0].positions, "x, y and z of the atom, and the number of its group");
   EXPECT_EQ(described(model.towers[1]), "2 full_attention dense_bias");
   EXPECT_EQ(described(model.towers[2]), "1 sliding_attention@5+4 half 10000 32/32 default axes 4");
+}
+
+TEST(HfAtoms, SeeTheWindowOfTheClassWhereTheFileHasNone) {
+  const Model model = parse_hf_config(R"({"model_type": "esmfold2", "atom_encoder": {"num_hidden_layers": 1}})");
+  EXPECT_EQ(described(model.towers.at(0)), "1 sliding_attention@65+64 half 10000 32/32 default axes 4");
 }
 
 TEST(HfAtoms, NeedPairsForEveryAxis) {

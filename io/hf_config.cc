@@ -155,6 +155,7 @@ Model read_model(const std::string& text, const std::string& name) {
                                            std::to_string(hf::most_layers) + ", got " + std::to_string(layers));
     }
   }
+  hf::limit_atoms(file, model);
   model.warnings = notes.take();
   return model;
 }

@@ -190,6 +190,7 @@ void all_layers(Model& model, Index count, const LayerEncoding& encoding, const 
 /// the other towers and documents (hf_tower_scores.cc).
 bool read_axial(const Config& config, Model& model);
 bool read_atoms(const Config& config, Model& model);
+void limit_atoms(const json::Object& file, Model& model);  ///< the whole file says what the atoms of its parts see
 bool read_conformers(const Config& config, Model& model);
 bool read_tower_scores(const Config& config, Model& model);
 
