@@ -321,7 +321,7 @@ void read_heads(const Object& file, const Family& family, Model& model) {
 
 bool read_diffusers(const Object& file, Model& model) {
   if (!file.has("_class_name")) return false;
-  const std::string name = *file.text("_class_name");
+  const std::string name = *file.text("_class_name", json::longest_word);
   const Family& family = family_of(file, name);
   if (file.flag("use_layer3d_rope").value_or(false)) {
     file.wrong("use_layer3d_rope", "false: the positions of layered pictures are not known");
@@ -340,7 +340,8 @@ bool read_diffusers(const Object& file, Model& model) {
   const Index numbers = given == nullptr ? 0 : static_cast<Index>(given->inv_freq.size());
   if (layers < 1 || layers > hf::most_layers || layers * numbers > hf::most_copied_numbers) {
     file.notes().fail(file.pointer(family.layers.back().first),
-                      "must make from 1 to 65536 layers, and not above 1048576 frequencies in all of them");
+                      "must make from 1 to " + std::to_string(hf::most_layers) +
+                          " layers, and not above 1048576 frequencies in all of them");
   }
   model.layers.assign(static_cast<std::size_t>(layers), layer);
   if (family.encoding == ltx) {

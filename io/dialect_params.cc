@@ -191,10 +191,12 @@ void read_mistral(const Object& file, Model& model) {
       file.integer(file.has("max_position_embeddings") ? "max_position_embeddings" : "max_seq_len", 1, max_position)
           .value_or(0);
   model.trained_length = trained_length(rope.scaling) > 0 ? trained_length(rope.scaling) : model.context_length;
+  const auto temperature = temperature_of(file);
+  const std::string from = base_from(file);
   for (const Index window : windows) {
     Layer layer{.encoding = rope, .type = window > 0 ? "sliding_attention" : "full_attention", .window = window};
-    layer.temperature = temperature_of(file);
-    layer.base_from = base_from(file);
+    layer.temperature = temperature;
+    layer.base_from = from;
     model.layers.push_back(std::move(layer));
   }
   const auto multimodal = file.object("multimodal");
@@ -239,18 +241,20 @@ void read_meta(const Object& file, Model& model) {
   rope.scaling = meta_scaling(file, fourth);
   model.context_length = file.integer("max_seq_len", 1, max_position).value_or(0);
   model.trained_length = trained_length(rope.scaling) > 0 ? trained_length(rope.scaling) : model.context_length;
-  const Index every = file.integer("nope_layer_interval", 1, hf::most_layers).value_or(0);
+  const Index every = file.integer("nope_layer_interval", 1, hf::most_period).value_or(0);
   const Index chunk = file.integer("attention_chunk_size", 1, max_position).value_or(0);
-  const bool tuned = file.flag("attn_temperature_tuning").value_or(false);
+  std::optional<PositionTemperature> temperature;  // of layers that do not turn
+  if (every > 0 && every <= sizes.layers && file.flag("attn_temperature_tuning").value_or(false)) {
+    temperature = PositionTemperature::llama4(file.number("attn_scale", {0, 1e6}).value_or(0.1),
+                                              file.number("floor_scale", {1, 1e12}).value_or(8192));
+  }
+  const std::string from = base_from(file);
   for (Index i = 0; i < sizes.layers; ++i) {
     const bool none = every > 0 && (i + 1) % every == 0;
     Layer layer{.encoding = rope, .type = chunk > 0 && !none ? "chunked_attention" : "full_attention"};
     if (none) layer.encoding = NoPosition{};
-    if (!none) layer.window = chunk, layer.base_from = base_from(file);
-    if (none && tuned) {
-      layer.temperature = PositionTemperature::llama4(file.number("attn_scale", {0, 1e6}).value_or(0.1),
-                                                      file.number("floor_scale", {1, 1e12}).value_or(8192));
-    }
+    if (!none) layer.window = chunk, layer.base_from = from;
+    if (none) layer.temperature = temperature;
     model.layers.push_back(std::move(layer));
   }
   for (const char* key : {"vision_args", "vision_chunk_size"}) {

@@ -126,7 +126,7 @@ bool read_timm(const Object& file, Model& model) {
   if (file.has("model_type")) return false;
   const bool named = file.has("architecture") && (file.has("model_args") || file.has("pretrained_cfg"));
   if (!named && !file.has("use_rot_pos_emb")) return false;
-  model.model_type = file.text("architecture").value_or("timm");
+  model.model_type = file.text("architecture", json::longest_word).value_or("timm");
   if (named && !file.has("model_args")) {
     file.missing("model_args", "the arguments of " + json::quoted(model.model_type) +
                                    " stand in timm's code and not in this file: write them here");

@@ -41,6 +41,7 @@ TEST(GgufKeys, SizesThatCannotBeAreRefused) {
       {"general.architecture", llama().u32("general.architecture", 1), "must be a name of 1 to 256 bytes, got u32"},
       {"general.architecture", llama().word("general.architecture", ""), "must be a name of 1 to 256 bytes"},
       {"general.architecture", llama().word("general.architecture", std::string(300, 'x')), "1 to 256 bytes"},
+      {"general.architecture", llama().word("general.architecture", "\xFFllama"), R"(must be UTF-8, got "\xffllama")"},
       {"general.architecture", File::of("llama99"), "must be one that is known, as its code decides"},
       {"general.architecture", File::of("clip"), "vision and audio towers are not read"},
       {"general.architecture", File::of("gptj"), "has no code for it"},

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "utf8.hpp"
+
 namespace bearing::gguf {
 namespace {
 
@@ -36,6 +38,7 @@ Metadata::Metadata(Source& source, const Header& header, json::Notes& notes)
     wrong(key, "a name of 1 to 256 bytes", type_name(*value));
   }
   architecture_ = text(*value);
+  if (!utf8::is_text(architecture_)) wrong(key, "UTF-8", json::quoted(architecture_));
 }
 
 const Value* Metadata::find(std::string_view full_key) const {

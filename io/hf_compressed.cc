@@ -84,12 +84,21 @@ void read_compressed(const Config& config, std::vector<LayerRope>& layers) {
   }
 }
 
-void finish_compressed(const Config& config, Layer& layer) {
+std::map<std::string, std::string> positions_of_compressed(const Config& config) {
+  std::map<std::string, std::string> positions;
+  if (!config.family.is(compressed)) return positions;
+  for (const std::string& type : config.kinds) {
+    if (type == sliding_attention) continue;
+    std::string& says = positions[type];
+    says = "its index; compressed key i stands at " + std::to_string(rate_of(config, type)) + " i";
+    if (config.window > 0) says += ", beside a window of " + std::to_string(config.window);
+  }
+  return positions;
+}
+
+void finish_compressed(const std::map<std::string, std::string>& positions, Layer& layer) {
   if (const Rope* rope = std::get_if<Rope>(&layer.encoding)) layer.values = *rope;
-  if (layer.type == sliding_attention) return;
-  const std::string rate = std::to_string(rate_of(config, layer.type));
-  layer.positions = "its index; compressed key i stands at " + rate + " i";
-  if (config.window > 0) layer.positions += ", beside a window of " + std::to_string(config.window);
+  if (const auto at = positions.find(layer.type); at != positions.end()) layer.positions = at->second;
 }
 
 void warn_about_the_indexer(const Config& config) {

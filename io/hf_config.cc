@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <bearing/gguf.hpp>
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <tuple>
 
@@ -131,6 +133,13 @@ void refuse_own_words(const Object& file) {
                                         (printed ? "the output of a command" : "Model.to_dict()"));
 }
 
+/// Of all parts together, as many as of one.
+void check_layers(const Object& part, std::size_t layers) {
+  if (layers <= static_cast<std::size_t>(hf::most_layers)) return;
+  part.notes().fail(part.pointer(), "must not bring the layers of all parts above " + std::to_string(hf::most_layers) +
+                                        ", got " + std::to_string(layers));
+}
+
 Model read_model(const std::string& text, const std::string& name) {
   json::Notes notes(name);
   const json::Document document(text, notes);
@@ -138,6 +147,9 @@ Model read_model(const std::string& text, const std::string& name) {
   refuse_own_words(file);
   Model model;
   if (dialects::read(file, model)) {
+    std::size_t layers = model.layers.size();
+    for (const Model& tower : model.towers) layers += tower.layers.size();
+    check_layers(file, layers);
     model.file = name;
     model.warnings = notes.take();
     return model;
@@ -147,13 +159,11 @@ Model read_model(const std::string& text, const std::string& name) {
   hf::read_between(file, model);
   model.task = hf::task_of(file);
   std::size_t layers = model.layers.size();
+  check_layers(parts.main.file, layers);
   for (const hf::Part& tower : parts.towers) {
     model.towers.push_back(read_tower(tower));
     layers += model.towers.back().layers.size();
-    if (layers > static_cast<std::size_t>(hf::most_layers)) {
-      notes.fail(tower.file.pointer(), "must not bring the layers of all parts above " +
-                                           std::to_string(hf::most_layers) + ", got " + std::to_string(layers));
-    }
+    check_layers(tower.file, layers);
   }
   hf::limit_atoms(file, model);
   model.warnings = notes.take();
@@ -171,11 +181,15 @@ Model parse_hf_config(std::string_view text, const std::string& name) { return r
 
 std::vector<LayerGroup> layer_groups(const Model& model) {
   std::vector<LayerGroup> groups;
-  // Groups of one type and window are few, whatever the number of layers.
-  std::map<std::tuple<std::string, std::string, Index, std::size_t>, std::vector<std::size_t>> candidates;
+  // Groups that these do not tell apart are few, whatever the number of layers.
+  using Key = std::tuple<std::string, std::string, Index, std::size_t, std::uint64_t, Index>;
+  std::map<Key, std::vector<std::size_t>> candidates;
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const Layer& layer = model.layers[i];
-    auto& indices = candidates[{layer.part, layer.type, layer.window, layer.encoding.index()}];
+    const Rope* rope = std::get_if<Rope>(&layer.encoding);
+    auto& indices = candidates[{layer.part, layer.type, layer.window, layer.encoding.index(),
+                                rope == nullptr ? 0 : std::bit_cast<std::uint64_t>(rope->base),
+                                rope == nullptr ? 0 : rope->head_dim}];
     const auto at = std::find_if(indices.begin(), indices.end(), [&](std::size_t g) {
       const Layer& other = groups[g].layer;
       return other.temperature == layer.temperature && other.encoding == layer.encoding && other.also == layer.also &&

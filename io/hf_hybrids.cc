@@ -53,8 +53,8 @@ std::optional<Types> by_period(const Config& config) {
   const std::size_t bar = pattern.find('|'), first = bar == pattern.npos ? 0 : bar;
   const std::string_view cycle = pattern.substr(bar == pattern.npos ? 0 : bar + 1);
   const auto usual = static_cast<Index>(cycle.find_first_not_of('L'));
-  const Index period = file.integer("attn_layer_period", 1, most_layers).value_or(std::ssize(cycle));
-  const Index offset = file.integer("attn_layer_offset", 0, most_layers).value_or(usual);
+  const Index period = file.integer("attn_layer_period", 1, most_period).value_or(std::ssize(cycle));
+  const Index offset = file.integer("attn_layer_offset", 0, most_period).value_or(usual);
   if (offset >= period) {
     file.notes().fail(file.pointer("attn_layer_offset"), "must be below attn_layer_period = " + std::to_string(period) +
                                                              ", got " + std::to_string(offset));
@@ -85,7 +85,8 @@ std::optional<Types> by_letters(const Config& config) {
   constexpr std::string_view key = "hybrid_override_pattern";
   const auto words = config.file.text(key);
   if (!words) return {};
-  if (words->empty() || std::ssize(*words) > most_layers) config.file.wrong(key, "a string of 1 to 65536 letters");
+  if (words->empty() || std::ssize(*words) > most_layers)
+    config.file.wrong(key, "a string of 1 to " + std::to_string(most_layers) + " letters");
   Types types;
   for (const char word : *words) {
     const char* type = type_of_word(word);

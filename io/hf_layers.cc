@@ -58,7 +58,7 @@ std::vector<Index> read_rotary_layers(const Config& config) {
     return *given;
   }
   if (!listed) return {};
-  const Index n = config.file.integer("no_rope_layer_interval", 1, most_layers).value_or(config.family.period);
+  const Index n = config.file.integer("no_rope_layer_interval", 1, most_period).value_or(config.family.period);
   std::vector<Index> rotary;
   for (Index i = 0; i < config.layers; ++i) rotary.push_back((i + 1) % n != 0 ? 1 : 0);
   return rotary;
@@ -75,7 +75,7 @@ std::vector<std::string> usual_types(const Config& config, const std::vector<Ind
         counting(config, {"sliding_window_pattern", "_sliding_window_pattern", "global_attn_every_n_layers",
                           "full_attention_interval", "layer_group_size"});
     if (!key.empty() && file.find(key)->IsString()) return types_by_letters(config, *file.text(key));
-    if (!key.empty()) n = *file.integer(key, 1, most_layers);
+    if (!key.empty()) n = *file.integer(key, 1, most_period);
   }
   const bool switched_on = file.flag("use_sliding_window").value_or(false);
   const Index bound = file.integer("max_window_layers", 0, most_positions).value_or(config.family.period);
@@ -267,7 +267,7 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
   // Without a window there is no sliding layer, and then all layers are rotary (EXAONE 4 1.2B).
   const bool only_sliding = config.family.is(rope_on_sliding_only) && config.window > 0;
   Ropes ropes;
-  Index copied = 0;
+  Index copied = 0, resolved = 0;
   for (std::size_t i = 0; i < config.types.size(); ++i) {
     const std::string& type = config.types[i];
     const bool without = off || own[i].none || !attending_type(type) || (only_sliding && type != sliding_attention) ||
@@ -276,7 +276,13 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
     if (!without) {
       const std::pair key(type, own[i]);
       auto at = ropes.by_kind.find(key);
-      if (at == ropes.by_kind.end()) at = ropes.by_kind.emplace(key, read_rope(config, type, own[i])).first;
+      if (at == ropes.by_kind.end()) {
+        resolved += config.family.is(negative_angles) ? own[i].head_dim / 2 : 0;
+        if (resolved > most_resolved_pairs) {
+          config.file.wrong("num_hidden_layers", "smaller for layers with so many different frequencies");
+        }
+        at = ropes.by_kind.emplace(key, read_rope(config, type, own[i])).first;
+      }
       if (at->second) turned = &*at->second;
     }
     copied += turned != nullptr ? numbers_in(turned->rope) : 0;
@@ -306,6 +312,7 @@ std::vector<Layer> read_layers(Config& config) {
   const Ropes ropes = ropes_of_layers(config, rotary, own);
 
   std::map<std::pair<std::string, bool>, std::optional<PositionTemperature>> temperatures;  // and: is it rotary?
+  const std::map<std::string, std::string> compressed_positions = positions_of_compressed(config);
   std::vector<Layer> layers;
   for (Index i = 0; i < config.layers; ++i) {
     const auto at_layer = static_cast<std::size_t>(i);
@@ -324,7 +331,7 @@ std::vector<Layer> read_layers(Config& config) {
       if (at == temperatures.end()) at = temperatures.emplace(key, read_temperature(config, layer)).first;
       layer.temperature = at->second;
     }
-    if (config.family.is(compressed)) finish_compressed(config, layer);
+    if (config.family.is(compressed)) finish_compressed(compressed_positions, layer);
     layers.push_back(std::move(layer));
   }
   if (config.family.is(compressed)) warn_about_the_indexer(config);

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <bearing/gguf.hpp>
 #include <bearing/io.hpp>
 
 #include <cerrno>
@@ -95,9 +96,9 @@ TEST(HfConfig, HostileFilesAreRefusedWithinASecond) {
 TEST(HfConfig, TheLargestModelIsReadWithinASecond) {
   const auto start = std::chrono::steady_clock::now();
   std::string types = "[\"full_attention\"";
-  for (int i = 1; i < 65536; ++i) types += i % 2 == 0 ? ", \"full_attention\"" : ", \"sliding_attention\"";
+  for (int i = 1; i < 4096; ++i) types += i % 2 == 0 ? ", \"full_attention\"" : ", \"sliding_attention\"";
   const Model model = parse_hf_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
-      "sliding_window": 7, "num_hidden_layers": 65536, "layer_types": )" +
+      "sliding_window": 7, "num_hidden_layers": 4096, "layer_types": )" +
                                       types + "]}");
   EXPECT_EQ(layer_groups(model).size(), 2u);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -116,6 +117,59 @@ TEST(HfConfig, ManyLayerTypesWithManyParametersAreReadWithinASecond) {
   EXPECT_EQ(layer_groups(model).size(), 64u);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_LT(seconds.count(), allowed_seconds);
+}
+
+TEST(HfConfig, LayersBesideManyKeysAreReadWithinASecond) {
+  std::string junk;
+  for (int i = 0; i < 9'900; ++i) junk += ", \"k" + std::to_string(i) + "\": null";
+  std::string bases = "10001";
+  for (int i = 1; i < 4096; ++i) bases += ", " + std::to_string(10'001 + i);
+  const std::string all[] = {
+      R"({"dim": 64, "n_layers": 4096, "n_heads": 4, "hidden_dim": 64, "vocab_size": 9, "llama_4_scaling":
+          {"beta": 0.1, "original_max_position_embeddings": 8192)" +
+          junk + "}}",
+      R"({"model_type": "gemma3_text", "num_hidden_layers": 4096)" + junk + "}",
+      R"({"model_type": "deepseek_v4", "num_hidden_layers": 4096, "compress_rates": {"x": 1)" + junk + "}}",
+      R"({"model_type": "granite_swa", "num_hidden_layers": 4096, "layer_rope_theta": [)" + bases + "]" + junk + "}"};
+  for (const std::string& text : all) {
+    const auto start = std::chrono::steady_clock::now();
+    const Model model = parse_hf_config(text);
+    const std::size_t groups = layer_groups(model).size();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(seconds.count(), allowed_seconds) << text.substr(0, 60);
+    EXPECT_EQ(model.layers.size(), 4096u);
+    EXPECT_EQ(groups == 4096, text.find("granite_swa") != std::string::npos) << groups;
+  }
+}
+
+TEST(HfConfig, TextsThatAreReadHaveAtMost10000Bytes) {
+  const auto text = [](std::size_t bytes) {
+    return R"({"model_type": "bert", "position_embedding_type": ")" + std::string(bytes, 'x') + "\"}";
+  };
+  EXPECT_NE(error_of(text(10'001)).find("/position_embedding_type: must be a string of at most 10000 bytes, got 10001"),
+            std::string::npos)
+      << error_of(text(10'001));
+  EXPECT_EQ(error_of(text(10'000)).find("at most 10000"), std::string::npos);
+}
+
+TEST(HfConfig, APathWithANulIsRefusedAsAWhole) {
+  const std::string file = (corpus / "valid/gpt2.json").string(), path = file + std::string(1, '\0') + ".txt";
+  const std::string says = file + "\\x00.txt: must be a path without a NUL character, got one";
+  const auto error = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error([&] { read_hf_config(path); }), says);
+  EXPECT_EQ(error([&] { read_model_file(path); }), says);
+}
+
+TEST(HfConfig, MessagesHoldNoControlsAndNothingButUtf8) {
+  const std::string error = error_of(R"({"model_type": "llama", "hidden_size": "\u009b2J\u202e\u2028\u0007"})");
+  EXPECT_NE(error.find(R"("\u009b2J\u202e\u2028\x07")"), std::string::npos) << error;
 }
 
 TEST(HfConfig, NumbersDoNotDependOnTheLocale) {

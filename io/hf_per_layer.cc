@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "hf_reader.hpp"
 
@@ -54,9 +55,9 @@ void read_listed_bases(const Config& config, std::vector<LayerRope>& layers) {
 void read_typed_lists(const Config& config, std::vector<LayerRope>& layers) {
   const auto bases = per_layer(config, "rope_theta", base_range);
   const auto parts = per_layer(config, "partial_rotary_factors", {1e-6, 1});
+  std::map<std::string_view, std::size_t> firsts;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const auto first = static_cast<std::size_t>(std::find(config.types.begin(), config.types.end(), config.types[i]) -
-                                                config.types.begin());
+    const std::size_t first = firsts.emplace(config.types[i], i).first->second;
     if (bases) layers[i].base = Base{(*bases)[first], "rope_theta"};
     if (parts) layers[i].fraction = (*parts)[first];
     if ((bases && (*bases)[i] != (*bases)[first]) || (parts && (*parts)[i] != (*parts)[first])) {

@@ -2,6 +2,7 @@
 
 #include <bearing/io.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -16,12 +17,17 @@
 
 namespace bearing::hf {
 
-inline constexpr Index most_layers = 65'536;
+/// A layer holds its own encoding, 1.5 KB and its numbers. The deepest models have a few hundred layers.
+inline constexpr Index most_layers = 4'096;
+/// Of every how many layers one is of another kind: a number past the last layer says that none is.
+inline constexpr Index most_period = 65'536;
 inline constexpr Index most_heads = 65'536;
 inline constexpr Index most_head_dim = 65'536;
 inline constexpr Index most_positions = max_position;
 /// Of slopes or factors in all layers together, so that a hostile file's model stays at 8 MiB of them.
 inline constexpr Index most_copied_numbers = Index{1} << 20;
+/// Of pairs whose frequencies are resolved while a file is read: 192 bits for each, 30 microseconds.
+inline constexpr Index most_resolved_pairs = Index{1} << 14;
 
 using Keys = std::vector<std::string_view>;
 
@@ -127,7 +133,8 @@ inline constexpr double usual_compressed_base = 160'000;
 std::optional<std::vector<std::string>> types_by_ratio(const Config& config);
 std::string_view compressed_label(std::string_view layer_type);
 void read_compressed(const Config& config, std::vector<LayerRope>& layers);
-void finish_compressed(const Config& config, Layer& layer);
+std::map<std::string, std::string> positions_of_compressed(const Config& config);  ///< by type, empty for other models
+void finish_compressed(const std::map<std::string, std::string>& positions, Layer& layer);
 void warn_about_the_indexer(const Config& config);
 
 /// The rotary encoding of layers of a type, and where its base comes from; nothing if the file says that they have

@@ -11,6 +11,7 @@ namespace {
 using json::Object;
 
 constexpr int deepest_part = 4;
+constexpr std::size_t most_towers = 64;  // models have up to ten
 
 /// Where files of any model_type keep their language model, and where their towers.
 const Keys text_keys = {"text_config", "llm_config", "language_config", "thinker_config"};
@@ -28,7 +29,7 @@ std::string name_of(std::string_view key) {
 
 /// A part's own word counts. Old files repeat the composite's there, or the beginning of the part's.
 std::string type_of(const Object& part, const CompositePart& row) {
-  const std::string own = part.text("model_type").value_or("");
+  const std::string own = part.text("model_type", json::longest_word).value_or("");
   const bool repeats = own.empty() || own == row.composite || (!known_type(own) && row.model_type.starts_with(own));
   return repeats ? std::string(row.model_type) : own;
 }
@@ -53,7 +54,7 @@ class Takes {
     if (level < deepest_part) {
       if (!main.key.empty() && file.has(main.key)) {
         const Object object = *file.object(main.key);
-        std::string type = object.text("model_type").value_or(std::string(main.model_type));
+        std::string type = object.text("model_type", json::longest_word).value_or(std::string(main.model_type));
         const bool says_nothing = type.empty() || type == main.composite;
         if (says_nothing && !main.model_type.empty()) type = main.model_type;
         part = apart(object, name.empty() ? main_name(main.key) : name, type.empty() ? model_type : type, level + 1);
@@ -100,6 +101,7 @@ class Takes {
     const std::string own = row.key == "text_config" ? "text model" : name_of(row.key);
     const std::string name = of.empty() ? own : of + ", " + own;
     const std::size_t at = towers_.size();
+    if (at == most_towers) object.notes().fail(object.pointer(), "must be one of at most 64 parts, got more");
     Part part = apart(object, name, type_of(object, row), level + 1);
     towers_.insert(towers_.begin() + static_cast<std::ptrdiff_t>(at), std::move(part));
   }
@@ -119,7 +121,7 @@ bool known_type(std::string_view model_type) {
 
 Parts parts_of(const Object& file) {
   Takes takes;
-  Part main = takes.apart(file, "", file.text("model_type").value_or(""), 0);
+  Part main = takes.apart(file, "", file.text("model_type", json::longest_word).value_or(""), 0);
   return {std::move(main), takes.take()};
 }
 

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <string>
@@ -42,8 +43,8 @@ struct Builder {
   bool Int64(std::int64_t n) { return count() && to.Int64(n); }
   bool Uint64(std::uint64_t n) { return count() && to.Uint64(n); }
   bool Double(double x) { return count() && to.Double(x); }
-  bool String(const char* s, rapidjson::SizeType n, bool copy) { return count() && to.String(s, n, copy); }
-  bool Key(const char* s, rapidjson::SizeType n, bool copy) { return count() && to.Key(s, n, copy); }
+  bool String(const char* s, rapidjson::SizeType n, bool copy) { return text(s, n) && to.String(s, n, copy); }
+  bool Key(const char* s, rapidjson::SizeType n, bool copy) { return text(s, n) && to.Key(s, n, copy); }
   bool StartObject() { return enter() && to.StartObject(); }
   bool StartArray() { return enter() && to.StartArray(); }
   bool EndObject(rapidjson::SizeType n) { return --level, to.EndObject(n); }
@@ -73,6 +74,11 @@ struct Builder {
     }
     return problem.empty();
   }
+  /// RapidJSON refuses a lone first half of a surrogate pair, and takes a lone second one.
+  bool text(const char* s, rapidjson::SizeType n) {
+    if (!utf8::is_text({s, n})) problem = half_a_character;
+    return problem.empty() && count();
+  }
   bool enter() {
     if (++level > most_levels) problem = "must be nested at most 128 levels deep, got more";
     return problem.empty() && count();
@@ -88,11 +94,7 @@ struct Builder {
   throw ConfigError(place + what);
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out;
-}
+using utf8::printable;
 
 }  // namespace
 
@@ -141,6 +143,7 @@ std::vector<ConfigWarning> Notes::take() {
 
 std::string read_text(const std::string& path, const Limits& limits) {
   const posix::KeepErrno keep;
+  posix::check_path(path);
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) {
     throw ConfigError(path + ": must be a readable file, got: " + std::generic_category().message(errno));
@@ -253,20 +256,24 @@ Object::Object(const rapidjson::Value& value, std::string pointer, Notes& notes)
   if (value.MemberCount() > most_keys) {
     notes_->fail(pointer_, "must have at most 10000 keys, got " + std::to_string(value.MemberCount()));
   }
-  std::vector<std::string_view> names = keys();
-  std::sort(names.begin(), names.end());
-  for (auto at = std::adjacent_find(names.begin(), names.end()); at != names.end();
-       at = std::adjacent_find(std::upper_bound(at, names.end(), *at), names.end())) {
-    warn(*at, "the key is there more than once; the last one counts");
+  std::vector<Member> members;
+  members.reserve(value.MemberCount());
+  for (auto one = value.MemberBegin(); one != value.MemberEnd(); ++one) {
+    members.push_back({{one->name.GetString(), one->name.GetStringLength()}, &one->value});
   }
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    const std::string_view key = members[i].key;
+    if (key != members[i - 1].key || (i > 1 && key == members[i - 2].key)) continue;
+    warn(key, "the key is there more than once; the last one counts");
+  }
+  sorted_ = std::make_shared<const std::vector<Member>>(std::move(members));
 }
 
 const rapidjson::Value* Object::member(std::string_view key) const {
-  for (auto at = value_->MemberEnd(); at != value_->MemberBegin();) {
-    --at;
-    if (std::string_view(at->name.GetString(), at->name.GetStringLength()) == key) return &at->value;
-  }
-  return nullptr;
+  const auto behind = std::upper_bound(sorted_->begin(), sorted_->end(), key,
+                                       [](std::string_view wanted, const Member& one) { return wanted < one.key; });
+  return behind != sorted_->begin() && std::prev(behind)->key == key ? std::prev(behind)->value : nullptr;
 }
 
 const rapidjson::Value* Object::find(std::string_view key) const {
@@ -336,10 +343,14 @@ std::optional<bool> Object::flag(std::string_view key) const {
   return value->GetBool();
 }
 
-std::optional<std::string> Object::text(std::string_view key) const {
+std::optional<std::string> Object::text(std::string_view key, std::size_t longest) const {
   const rapidjson::Value* value = find(key);
   if (value == nullptr) return {};
   if (!value->IsString()) wrong(key, "a string");
+  if (value->GetStringLength() > longest) {
+    notes_->fail(pointer(key), "must be a string of at most " + std::to_string(longest) + " bytes, got " +
+                                   std::to_string(value->GetStringLength()));
+  }
   return std::string(value->GetString(), value->GetStringLength());
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/io.hpp>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,14 +14,17 @@
 namespace bearing::json {
 
 inline constexpr int most_levels = 128;
+inline constexpr const char* half_a_character = "a string must have whole characters, got half of a surrogate pair";
 /// What a text may have. RapidJSON keeps 16 bytes per value and needs twice that while it reads: 500,000 values stay
 /// under 20 MB.
 struct Limits {
   std::size_t mebibytes = 16;
   Index values = 500'000;
 };
-/// Of an object that is read; keys are looked up one by one, and real files have a few hundred.
+/// Of an object that is read; real files have a few hundred.
 inline constexpr std::size_t most_keys = 10'000;
+/// Of a string that is read, and of one that is a name, such as model_type. Other strings, as templates, may be longer.
+inline constexpr std::size_t longest_text = 10'000, longest_word = 256;
 
 /// How much a warning matters, the most first.
 enum class Weight {
@@ -64,7 +68,7 @@ class Document {
   rapidjson::Document document_;
 };
 
-/// In quotes, without control characters, cut after 40 bytes.
+/// In quotes, printable (utf8.hpp), cut after 40 bytes.
 std::string quoted(std::string_view text);
 
 /// What a value is, for messages: 7.5, "llama", true, null, an array of 3, an object.
@@ -107,7 +111,7 @@ class Object {
   std::optional<double> number(std::string_view key, Range range) const;
   std::optional<Index> integer(std::string_view key, Index least, Index most) const;
   std::optional<bool> flag(std::string_view key) const;
-  std::optional<std::string> text(std::string_view key) const;
+  std::optional<std::string> text(std::string_view key, std::size_t longest = longest_text) const;
   std::optional<Object> object(std::string_view key) const;
   std::optional<std::vector<double>> numbers(std::string_view key, std::size_t most_entries, Range range) const;
   std::optional<std::vector<Index>> integers(std::string_view key, std::size_t most_entries, Index least,
@@ -129,7 +133,13 @@ class Object {
   const rapidjson::Value* member(std::string_view key) const;
   const rapidjson::Value* array(std::string_view key, std::size_t most_entries, const char* of) const;
 
+  struct Member {
+    std::string_view key;
+    const rapidjson::Value* value;
+  };
+
   const rapidjson::Value* value_;
+  std::shared_ptr<const std::vector<Member>> sorted_;  ///< by key, those of one key as in the file
   std::string pointer_;
   Notes* notes_;
 };

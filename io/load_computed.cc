@@ -1,6 +1,7 @@
 #include "load_computed.hpp"
 
 #include <algorithm>
+#include <bearing/error.hpp>
 
 namespace bearing::load {
 namespace {
@@ -34,7 +35,10 @@ void compute_parameter(LoadedEncoding& to, const ComputedInfo& computed, const S
   }
   std::vector<Index> shape = computed.shape(call);
   Index count = 1;
-  for (const Index extent : shape) count *= extent;
+  for (const Index extent : shape) {
+    if (!__builtin_mul_overflow(count, extent, &count)) continue;
+    throw ConfigError("the numbers of " + computed.gives + " must fit in memory, got more than 2^63");
+  }
   std::vector<float> numbers(static_cast<std::size_t>(count));
   computed.compute_f32(call, from, numbers.data());
   to.spec = computed.spec_of(call);

@@ -66,6 +66,10 @@ Record record_of(const Encoding& encoding) {
       encoding);
 }
 
+/// Of distances for which rows are computed, each way; Transformer-XL stops counting at 1,000. With rows of 1,024
+/// numbers these are 128 MiB.
+constexpr Index most_clamped = Index{1} << 14;
+
 std::string missing_of(const OtherEncoding& other) {
   return other.name + " is known by its name alone: its numbers are not read";
 }
@@ -143,6 +147,7 @@ class Loader {
   Index length_;
   std::vector<std::string> names_;
   std::map<const load::TableName*, std::vector<load::Match>> found_;
+  std::map<std::string, std::vector<Index>> own_layers_;  // by part
 };
 
 void Loader::layers(const Record& spec, const LayerGroup& group, int place, std::vector<LoadedEncoding>& to) {
@@ -163,8 +168,10 @@ void Loader::spread(const Placed& out, const LayerGroup& group, std::vector<Load
     if (owners[tensors].empty()) order.push_back(tensors);
     owners[tensors].push_back(layer);
   }
+  Placed without_layers = out;
+  without_layers.layers = {};
   for (const std::string& tensors : order) {
-    Placed one = out;
+    Placed one = without_layers;
     one.layers = owners[tensors];
     give_tables(one, one.layers.front());
     to.push_back(std::move(one));
@@ -249,12 +256,14 @@ std::string Loader::tensor_of(const Placed& of, const Sought& sought, Index laye
     throw ConfigError(weights_.path() + ": must have one table of " + of.encoding->name + ", got " +
                       std::to_string(all.size()) + " tensors such as " + json::quoted(all[0].name));
   }
-  std::size_t before = 0, count = 0;
-  for (std::size_t i = 0; i < model_.layers.size(); ++i) {
-    if (model_.layers[i].part != of.part) continue;
-    if (i < static_cast<std::size_t>(layer)) ++before;
-    ++count;
+  std::vector<Index>& own = own_layers_[of.part];
+  if (own.empty()) {
+    for (std::size_t i = 0; i < model_.layers.size(); ++i) {
+      if (model_.layers[i].part == of.part) own.push_back(static_cast<Index>(i));
+    }
   }
+  const auto before = static_cast<std::size_t>(std::lower_bound(own.begin(), own.end(), layer) - own.begin());
+  const std::size_t count = own.size();
   if (all.size() != count) {
     throw ConfigError(weights_.path() + ": must have one table for " +
                       (of.part.empty() ? "the model" : "the " + of.part) + " or one for each of its " +
@@ -285,6 +294,10 @@ void Loader::give_tables(Placed& to, Index layer) {
 std::optional<DistanceRange> Loader::distances_of(const LoadedEncoding& of) const {
   const TransformerXL* xl = of.spec.as<TransformerXL>();
   if (xl == nullptr) return {};
+  if (xl->clamp_len > most_clamped) {
+    throw ConfigError(model_.file + ": /clamp_len: must be at most " + std::to_string(most_clamped) +
+                      " for rows to be computed, got " + std::to_string(xl->clamp_len));
+  }
   const Index farthest = xl->clamp_len > 0 ? xl->clamp_len : length_ - 1;
   if (farthest < 0) return {};
   return DistanceRange{-farthest, xl->direction == TransformerXLDirection::causal ? 0 : farthest};

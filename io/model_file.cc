@@ -34,6 +34,7 @@ std::string file_in(const fs::path& folder) {
 
 Model read_model_file(const std::string& path) {
   const posix::KeepErrno keep;
+  posix::check_path(path);
   std::error_code ignored;
   const std::string file = fs::is_directory(path, ignored) ? file_in(path) : path;
   return is_gguf_file(file) ? read_gguf(file) : read_hf_config(file);

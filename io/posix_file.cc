@@ -11,6 +11,7 @@ namespace bearing::posix {
 int Descriptor::close() { return fd_ < 0 ? 0 : ::close(std::exchange(fd_, -1)); }
 
 OpenFile open_regular(const std::string& path) {
+  check_path(path);
   // O_NONBLOCK: opening a pipe without a writer would wait for ever, before we could see that it is one.
   OpenFile file{Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
   if (file.descriptor.get() < 0) fail_errno(path, "cannot be opened");

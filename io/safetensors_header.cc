@@ -61,6 +61,7 @@ class Builder {
 
   bool String(const char* s, rapidjson::SizeType n, bool) {
     const std::string_view text(s, n);
+    if (!utf8::is_text(text)) return fail(json::half_a_character);
     if (state_ == State::type) {
       const StoredType* type = find_type(text);
       if (type == nullptr)
@@ -79,9 +80,13 @@ class Builder {
 
   bool Key(const char* s, rapidjson::SizeType n, bool) {
     const std::string_view key(s, n);
+    if (!utf8::is_text(key)) return fail(json::half_a_character);
     if (state_ == State::names) return open_name(key);
     if (state_ == State::metadata) {
       key_ = key;
+      if (header_.metadata.size() == most_metadata_keys) {
+        return fail("__metadata__ must have at most " + std::to_string(most_metadata_keys) + " keys, got more");
+      }
       if (header_.metadata.contains(key_)) {
         return fail("__metadata__: " + json::quoted(key) + " must be there once, got it again");
       }
@@ -232,6 +237,8 @@ class Builder {
                   " needs " + bytes_text(bytes) + ", but data_offsets [" + std::to_string(entry_.begin) + ", " +
                   std::to_string(entry_.end) + "] have " + std::to_string(entry_.end - entry_.begin));
     }
+    kept_ += entry_.name.size() + entry_.shape.size() * sizeof(Index);
+    if (kept_ > most_names) return fail("names and shapes must have at most 24 MiB together, got more");
     entry_.shape.shrink_to_fit();
     header_.entries.push_back(std::move(entry_));
     return back_to(State::names);
@@ -241,7 +248,7 @@ class Builder {
   Entry entry_;
   std::string key_, problem_;
   State state_ = State::start;
-  std::size_t metadata_bytes_ = 0, offsets_ = 0;
+  std::size_t metadata_bytes_ = 0, kept_ = 0, offsets_ = 0;
   bool has_type_ = false, has_shape_ = false, has_offsets_ = false, has_metadata_ = false;
 };
 
@@ -347,7 +354,7 @@ std::uint64_t parse_length(std::string_view head, std::uint64_t file_size, const
     length |= static_cast<std::uint64_t>(static_cast<unsigned char>(head[i])) << (8 * i);
   }
   if (length > max_header_length) {
-    fail_at(file, 0, "the header must be at most 100000000 bytes long, got " + std::to_string(length));
+    fail_at(file, 0, "the header must be at most 100000000 bytes long, got more");  // eight bytes of any file
   }
   if (length > file_size - preamble) {
     fail_at(file, 0,

@@ -16,8 +16,11 @@ namespace bearing::safetensors {
 
 inline constexpr std::uint64_t preamble = 8;
 inline constexpr std::uint64_t max_header_length = 100'000'000;  ///< the format's own
-/// No model comes near: with at most 200 bytes for each, they stay under 64 MiB.
+// No file comes near these. With what is kept of each tensor, some 200 bytes, a header costs up to 128 MiB; one that
+// holds 100,000 tensors, as no model's file does yet, less than 64.
 inline constexpr std::size_t most_tensors = 250'000;
+inline constexpr std::size_t most_names = std::size_t{24} << 20;  ///< bytes of names and of extents together
+inline constexpr std::size_t most_metadata_keys = 10'000;
 inline constexpr std::size_t most_axes = 32;
 inline constexpr std::size_t longest_string = std::size_t{4} << 20;
 inline constexpr std::size_t most_metadata = std::size_t{16} << 20;

@@ -76,6 +76,23 @@ TEST(SafetensorsCorpus, EveryMalformedFileIsRefusedInItsOwnWords) {
   EXPECT_GE(named.size(), 40u);
 }
 
+TEST(SafetensorsHeader, WhatIsKeptOfTensorsIsBounded) {
+  const auto error = [](const std::string& text) {
+    return error_of([&] { safetensors::parse_header(text, 0, "x.safetensors"); });
+  };
+  std::string extents = "0";
+  for (int i = 1; i < 32; ++i) extents += ",1";
+  std::string shapes = "{", texts = R"({"__metadata__":{)";
+  for (int i = 0; i < 100'000; ++i) {
+    shapes += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(":{"dtype":"F32","shape":[)" + extents +
+              R"(],"data_offsets":[0,0]})";
+  }
+  for (int i = 0; i <= 10'000; ++i) texts += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":\"\"";
+  EXPECT_NE(error(shapes + "}").find("names and shapes must have at most 24 MiB together, got more"),
+            std::string::npos);
+  EXPECT_NE(error(texts + "}}").find("__metadata__ must have at most 10000 keys, got more"), std::string::npos);
+}
+
 TEST_F(SafetensorsFiles, EveryValidFileIsReadAndWrittenAgainAsItWas) {
   std::set<std::string> named;
   for (const auto& row : table(corpus / "valid.tsv")) {

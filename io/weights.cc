@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "json_file.hpp"
+#include "posix.hpp"
 
 namespace bearing {
 namespace {
@@ -19,6 +20,7 @@ constexpr json::Limits index_limits{.mebibytes = 24, .values = 1'000'000};
 constexpr std::size_t most_files = 10'000;
 
 std::string path_of_weights(const std::string& path) {
+  posix::check_path(path);
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   for (const char* name : {single_file, index_file}) {

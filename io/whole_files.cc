@@ -22,6 +22,7 @@ constexpr const char* cannot = "cannot be written";
 
 /// The path with its last name's links followed: renaming onto a link would replace the link.
 std::string followed(const std::string& path) {
+  posix::check_path(path);
   constexpr int most_links = 40;  // Linux' own limit
   std::filesystem::path target(path);
   std::error_code ignored;

@@ -48,6 +48,21 @@ class WholeFilesTest : public testing::Test {
   fs::path folder_;
 };
 
+TEST_F(WholeFilesTest, ANameWithANulWritesNoFile) {
+  put("victim", "old");
+  const std::string given = path("victim") + std::string(1, '\0') + ".safetensors";
+  WholeFiles files;
+  try {
+    files.add(given, {"new"});
+    ADD_FAILURE() << "it was added";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.what(), path("victim") + "\\x00.safetensors: must be a path without a NUL character, got one");
+  }
+  files.commit();
+  EXPECT_EQ(text("victim"), "old");
+  EXPECT_EQ(count(), 1u);
+}
+
 TEST_F(WholeFilesTest, NothingIsSeenBeforeTheCommit) {
   put("old", "old");
   {

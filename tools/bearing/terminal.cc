@@ -91,22 +91,7 @@ void note_line(std::string_view text) { note_piece(fmt::format("{}\n", text)); }
 
 void note(std::string_view text) { note_line(fmt::format("bearing: {}", text)); }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const utf8::Character c = utf8::first_character(text);
-    const std::size_t bytes = std::max<std::size_t>(c.bytes, 1);
-    if (c.bytes == 0 || c.code == 0x7F || c.code < 0x20) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
-    } else if (is_control(c.code)) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c.code));
-    } else {
-      out += text.substr(0, bytes);
-    }
-    text.remove_prefix(bytes);
-  }
-  return out;
-}
+std::string printable(std::string_view text) { return utf8::printable(text); }
 
 std::string grouped(Index number) {
   std::string digits = fmt::format("{}", number);
