@@ -230,7 +230,7 @@ def read_figure(path: str | os.PathLike[str]) -> Figure:
 
     Raises ConfigError. Its text names the file, the line and column or the JSON pointer, what must hold and what was found.
     """
-    made: Figure = _core._read_figure(os.fspath(path))
+    made: Figure = _core._read_figure(path)
     return made
 
 

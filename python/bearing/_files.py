@@ -59,7 +59,7 @@ class Safetensors(Mapping[str, NDArray[Any]]):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fsdecode(path)
-        tensors, metadata = _core._read_weights(self.path)
+        tensors, metadata = _core._read_weights(path)
         self.metadata = metadata
         self.types = {name: kind for name, kind, _, _ in tensors}
         self._tensors = {name: (shape, data) for name, _, shape, data in tensors}
@@ -124,6 +124,15 @@ def _name_of(name: str, array: NDArray[Any]) -> str:
     raise TypeError(f"[write_safetensors] tensors: {name!r} must be of a type that the format has, got {array.dtype}")
 
 
+def _check_characters(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _core.ShapeError(
+            f"[write_safetensors] {what} must have whole characters, got half of a surrogate pair"
+        ) from None
+
+
 def write_safetensors(
     path: str | os.PathLike[str],
     tensors: Mapping[str, Any],
@@ -144,6 +153,10 @@ def write_safetensors(
     """
     if most_bytes < 0:
         raise _core.RangeError(f"[write_safetensors] most_bytes: must be at least 0, got {most_bytes}")
+    texts = [(f"a name {name!r}", name) for name in tensors]
+    texts += [(f"metadata {key!r}", text) for key, value in (metadata or {}).items() for text in (key, value)]
+    for what, text in texts:
+        _check_characters(what, text)
     arrays = {name: _array_of(name, value) for name, value in tensors.items()}
     parts = [(name, _name_of(name, one), one.shape, one.reshape(-1).view(np.uint8)) for name, one in arrays.items()]
-    _core._write_weights(os.fsdecode(path), parts, dict(metadata or {}), most_bytes)
+    _core._write_weights(path, parts, dict(metadata or {}), most_bytes)

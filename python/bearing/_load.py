@@ -119,4 +119,4 @@ def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
     """
     if not 0 <= length <= 2**31:
         raise _core.RangeError(f"[load] length: must be from 0 to 2^31, got {length}")
-    return _loaded(_core._load_model(os.fsdecode(folder), length), length)
+    return _loaded(_core._load_model(folder, length), length)

@@ -8,6 +8,7 @@
 
 #include "bind.hpp"
 #include "classes.hpp"
+#include "config_given.hpp"
 #include "doubles.hpp"
 #include "members.hpp"
 #include "specs.hpp"
@@ -324,7 +325,7 @@ void bind_figures(nb::module_& m) {
   m.def("_figure", figure, nb::arg("kind").none(), nb::arg("encodings"), nb::arg("options"), nb::arg("threads").none(),
         "The Figure of encodings, given as figure() takes them.");
   m.def(
-      "_read_figure", [](const std::string& path) { return object_of(inspect::read_figure(path)); }, nb::arg("path"),
+      "_read_figure", [](nb::handle path) { return object_of(inspect::read_figure(path_of(path))); }, nb::arg("path"),
       "The Figure in a file of JSON.");
   m.def(
       "_parse_figure", [](const std::string& json) { return object_of(inspect::parse_figure(json)); }, nb::arg("json"),

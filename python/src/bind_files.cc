@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bind.hpp"
+#include "config_given.hpp"
 #include "specs.hpp"
 #include "values.hpp"
 
@@ -32,7 +33,8 @@ nb::object bytes_of(const StoredTensor& tensor, const std::shared_ptr<Weights>& 
 }
 
 /// (name, type, shape, bytes) of each tensor, and the files' metadata.
-nb::tuple read_weights(const std::string& path) {
+nb::tuple read_weights(nb::handle given) {
+  const std::string path = path_of(given);
   std::shared_ptr<Weights> weights;
   std::vector<std::string> names;
   {
@@ -52,7 +54,8 @@ nb::tuple read_weights(const std::string& path) {
 
 using Metadata = std::map<std::string, std::string>;
 
-void write_weights(const std::string& path, const nb::list& tensors, const Metadata& metadata, Index most_bytes) {
+void write_weights(nb::handle given, const nb::list& tensors, const Metadata& metadata, Index most_bytes) {
+  const std::string path = path_of(given);
   std::vector<SafetensorsOutput> outputs;
   std::vector<nb::object> kept;
   for (const nb::handle one : tensors) {
@@ -110,7 +113,8 @@ nb::tuple tuple_of(LoadedModel& loaded) {
   return nb::make_tuple(nb::cast(loaded.model), inputs, layers, towers, loaded.missing);
 }
 
-nb::tuple load(const std::string& folder, Index length) {
+nb::tuple load(nb::handle given, Index length) {
+  const std::string folder = path_of(given);
   std::unique_ptr<LoadedModel> loaded;
   {
     const Unlocked released;
@@ -122,16 +126,19 @@ nb::tuple load(const std::string& folder, Index length) {
 }  // namespace
 
 void bind_files(nb::module_& m) {
-  m.def("_read_weights", read_weights, nb::arg("path"), nb::sig("def _read_weights(path: str) -> tuple[Any, Any]"),
+  m.def("_read_weights", read_weights, nb::arg("path"),
+        nb::sig("def _read_weights(path: str | bytes | os.PathLike[str]) -> tuple[Any, Any]"),
         "The tensors of a file, an index or a folder: name, type, shape and bytes; and the metadata.");
   m.def("_write_weights", write_weights, nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"),
         nb::arg("most_bytes"),
-        nb::sig("def _write_weights(path: str, tensors: list[Any], metadata: dict[str, str], most_bytes: int) -> None"),
+        nb::sig("def _write_weights(path: str | bytes | os.PathLike[str], tensors: list[Any], metadata: dict[str, "
+                "str], most_bytes: int) -> None"),
         "Writes a file, or with most_bytes several into a folder.");
-  m.def("_load_model", load, nb::arg("folder"), nb::arg("length"),
-        nb::sig("def _load_model(folder: str, length: int) -> tuple[Any, Any, Any, Any, Any]"),
-        "A model's folder: its Model, what is known of the encodings of its inputs and layers, the same of its towers, "
-        "and why nothing is.");
+  m.def(
+      "_load_model", load, nb::arg("folder"), nb::arg("length"),
+      nb::sig("def _load_model(folder: str | bytes | os.PathLike[str], length: int) -> tuple[Any, Any, Any, Any, Any]"),
+      "A model's folder: its Model, what is known of the encodings of its inputs and layers, the same of its towers, "
+      "and why nothing is.");
 }
 
 }  // namespace bearing::python

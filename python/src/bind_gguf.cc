@@ -7,6 +7,7 @@
 #include <bearing/gguf.hpp>
 
 #include "bind.hpp"
+#include "config_given.hpp"
 #include "records.hpp"
 #include "specs.hpp"
 #include "values.hpp"
@@ -54,7 +55,7 @@ nb::object tensors_of(const GgufRope& part) {
 }
 
 Model read(nb::handle path) {
-  const auto file = nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(path));
+  const std::string file = path_of(path);
   const Unlocked released;
   return read_gguf(file);
 }

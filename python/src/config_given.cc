@@ -8,9 +8,14 @@ namespace bearing::python {
 
 namespace nb = nanobind;
 
+std::string path_of(nb::handle path) {
+  const auto bytes = nb::cast<nb::bytes>(nb::module_::import_("os").attr("fsencode")(path));
+  return {bytes.c_str(), bytes.size()};
+}
+
 ConfigGiven config_given(nb::handle config, const char* function) {
-  if (nb::isinstance<nb::str>(config) || nb::hasattr(config, "__fspath__")) {
-    return {true, nb::cast<std::string>(nb::module_::import_("os").attr("fsdecode")(config)), {}};
+  if (nb::isinstance<nb::str>(config) || nb::isinstance<nb::bytes>(config) || nb::hasattr(config, "__fspath__")) {
+    return {true, path_of(config), {}};
   }
   nb::object members = nb::borrow(config);
   std::string name = "config";

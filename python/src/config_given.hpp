@@ -6,6 +6,9 @@
 
 namespace bearing::python {
 
+/// The bytes of a path: of a string, as os.fsencode makes them, of bytes or of an os.PathLike.
+std::string path_of(nanobind::handle path);
+
 /// A model's config as Python gives it: a path, or the text of a dictionary or of a config of transformers.
 struct ConfigGiven {
   bool is_path = false;

@@ -6,6 +6,7 @@
 #include <bearing/target.hpp>
 #include <bearing/threads.hpp>
 #include <bearing/version.hpp>
+#include <string_view>
 
 #include "arrays.hpp"
 #include "bind.hpp"
@@ -30,7 +31,21 @@ nb::object unplain(nb::handle value) {
 
 template <class Error>
 void bind_error(nb::module_& m, const char* name, const char* doc) {
-  nb::exception<Error>(m, name, PyExc_ValueError).attr("__doc__") = doc;
+  const nb::exception<Error> type(m, name, PyExc_ValueError);
+  type.attr("__doc__") = doc;
+  // A file's name need not be UTF-8, and nanobind's own translator takes nothing else.
+  nb::register_exception_translator(
+      [](const std::exception_ptr& thrown, void* of) {
+        try {
+          std::rethrow_exception(thrown);
+        } catch (const Error& error) {
+          const std::string_view what = error.what();
+          const nb::object text =
+              nb::steal(PyUnicode_DecodeUTF8(what.data(), static_cast<Py_ssize_t>(what.size()), "backslashreplace"));
+          if (text.is_valid()) PyErr_SetObject(static_cast<PyObject*>(of), text.ptr());
+        }
+      },
+      type.ptr());
 }
 
 void bind_errors(nb::module_& m) {

@@ -25,7 +25,13 @@ struct Item {
 // How most members are read.
 
 inline nb::object number(Index value) { return nb::int_(value); }
-inline nb::object text(const std::string& value) { return nb::str(value.c_str(), value.size()); }
+/// As os.fsdecode reads a file's name, which need not be UTF-8.
+inline nb::object text(const std::string& value) {
+  nb::object read =
+      nb::steal(PyUnicode_DecodeUTF8(value.data(), static_cast<Py_ssize_t>(value.size()), "surrogateescape"));
+  if (!read.is_valid()) nb::raise_python_error();
+  return read;
+}
 
 /// One object for each, in a tuple.
 template <class T>

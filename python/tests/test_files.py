@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import bearing
@@ -106,6 +107,56 @@ def test_a_malformed_file_is_refused_as_the_package_refuses_it(path: Path) -> No
     else:
         with pytest.raises(Exception, match=r"(?i)error|header|file"):
             safetensors.safe_open(path, "np")
+
+
+def test_names_of_files_need_not_be_utf8(tmp_path: Path) -> None:
+    weights = os.path.join(os.fsencode(tmp_path), b"\xff.safetensors")
+    config = os.path.join(os.fsencode(tmp_path), b"\xff.json")
+    folder = os.path.join(os.fsencode(tmp_path), b"\xff")
+    os.mkdir(folder)
+    text = '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2}'
+    for file in (config, os.path.join(folder, b"config.json")):
+        with open(file, "w") as to:
+            to.write(text)
+    for path in (weights, os.fsdecode(weights), Path(os.fsdecode(weights))):
+        bearing.write_safetensors(path, {"é": np.ones(2, np.float32)})
+        assert bearing.read_safetensors(path)["é"][1] == 1
+    for path in (config, os.fsdecode(config), Path(os.fsdecode(config))):
+        model = bearing.read_hf_config(path)
+        assert model.file == os.fsdecode(config) and "udcff.json" in repr(model)
+        with pytest.raises(bearing.ConfigError, match=r"/\\xff.json: "):
+            bearing.read_gguf(path)
+    bearing.write_safetensors(os.path.join(folder, b"model.safetensors"), {})
+    for path in (folder, os.fsdecode(folder)):
+        assert len(bearing.load(path).layers) == 2
+
+
+def test_a_path_with_a_nul_names_no_other_file(tmp_path: Path) -> None:
+    victim = tmp_path / "victim.json"
+    victim.write_text('{"model_type": "gpt2"}')
+    path = f"{victim}\0.safetensors"
+    for call in (
+        lambda: bearing.write_safetensors(path, {}),
+        lambda: bearing.write_safetensors(f"{tmp_path}\0x", {"w": np.ones(2)}, most_bytes=8),
+        lambda: bearing.read_safetensors(path),
+        lambda: bearing.read_hf_config(path),
+        lambda: bearing.read_gguf(path),
+        lambda: bearing.load(f"{tmp_path}\0x"),
+    ):
+        with pytest.raises(bearing.ConfigError, match=r"\\x00.*: must be a path without a NUL character, got one"):
+            call()
+    assert victim.read_text() == '{"model_type": "gpt2"}' and list(tmp_path.iterdir()) == [victim]
+
+
+def test_names_and_texts_have_whole_characters(tmp_path: Path) -> None:
+    with pytest.raises(bearing.ShapeError, match="a name '.udc00' must have whole characters"):
+        bearing.write_safetensors(tmp_path / "x", {"\udc00": np.ones(1)})
+    with pytest.raises(bearing.ShapeError, match="metadata 'a' must have whole characters"):
+        bearing.write_safetensors(tmp_path / "x", {}, {"a": "\udc00"})
+    for call in (bearing.Rope.from_json, lambda text: bearing.read_hf_config({"model_type": json.loads(text)})):
+        with pytest.raises(bearing.ConfigError, match="half of a surrogate pair"):
+            call('"\\udc00"')
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_wrong_calls_say_what_must_hold(tmp_path: Path) -> None:

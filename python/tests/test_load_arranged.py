@@ -119,6 +119,18 @@ def test_transformer_xl_is_ready_for_attention(tmp_path: Path, shared: bool, cla
         np.testing.assert_allclose(scores[0][:, causal], theirs[:, causal], rtol=0, atol=2**-14)
 
 
+def test_rows_are_computed_up_to_a_bound(tmp_path: Path) -> None:
+    config = {"model_type": "transfo-xl", "n_head": 2, "d_head": 4, "d_model": 8, "n_layer": 1, "clamp_len": 50_000_000}
+    at = "transformer.layers.0.dec_attn."
+    tensors = {at + "r_net.weight": np.ones((8, 8), np.float32)}
+    tensors |= {at + name: np.ones((2, 4), np.float32) for name in ("r_w_bias", "r_r_bias")}
+    write(tmp_path, config, tensors)
+    with pytest.raises(
+        bearing.ConfigError, match="/clamp_len: must be at most 16384 for rows to be computed, got 50000000"
+    ):
+        bearing.load(tmp_path)
+
+
 def boxes(rng: np.random.Generator, count: int, unit: float) -> np.ndarray:
     """Left, upper, right and lower edges, in steps that float32 holds."""
     corners = np.sort(rng.integers(0, 64, size=(count, 2, 2)), axis=1).reshape(count, 4)
