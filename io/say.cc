@@ -124,6 +124,20 @@ Sizes Said::sizes() const {
   return all;
 }
 
+void Said::check_extents(const Record& spec) const {
+  if (!spec) return;
+  for (const MemberInfo& member : spec.type().members) {
+    const Value value = spec.get(member.name);
+    if (const Record* inner = std::get_if<Record>(&value); inner != nullptr && *inner) check_extents(*inner);
+    const Index* dim = size_called(member.name) == &Sizes::dim ? std::get_if<Index>(&value) : nullptr;
+    if (dim == nullptr || *dim <= largest_own_dim) continue;
+    const std::string what = member.name + " must be at most " + std::to_string(largest_own_dim) +
+                             " where an example is made, got " + std::to_string(*dim);
+    if (text_.starts_with('@')) throw ConfigError(text_.substr(1) + ": " + what);
+    throw RangeError("[encoding] " + description_->name + ": " + what);
+  }
+}
+
 void Said::fail(const std::string& what) const {
   throw ShapeError("[encoding] " + (text_.starts_with('@') ? text_ : description_->name) + ": " + what);
 }
@@ -199,7 +213,7 @@ Record Said::example(const inspect::SpecimenOptions& size) {
 
 Description Said::as_description() const {
   Said said = *this;
-  said.example({});
+  check_extents(said.example({}));
   said.finish();
   Description made = *description_;
   if (!said.spec_ && said.keys_.empty()) return made;
@@ -288,7 +302,7 @@ inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said) {
     if (asked_for > 0 || given > 0) to = asked_for > 0 ? asked_for : std::min(given, most);
   };
   set(size.heads, asked.heads, said.heads, largest_example.heads);
-  set(size.dim, asked.dim, said.dim, largest_example.dim);
+  set(size.dim, asked.dim, said.dim, largest_own_dim);
   set(size.length, asked.length, said.length, largest_example.length);
   return size;
 }

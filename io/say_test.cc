@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
+#include <bearing/encodings/cape.hpp>
 #include <bearing/encodings/kerple.hpp>
+#include <bearing/encodings/learned.hpp>
 #include <bearing/encodings/xpos.hpp>
 #include <bearing/figures.hpp>
 #include <bearing/io.hpp>
@@ -266,6 +268,17 @@ TEST(Say, ASpecSaysItsOwnSizes) {
   EXPECT_EQ(example_size({.dim = 8}, say_encoding("rope:head_dim=128").sizes()).dim, 8);
   EXPECT_EQ(say_encoding(Record::of(Rope{.pairing = Pairing::half})).example({.dim = 8}).as<Rope>()->head_dim, 8);
   EXPECT_THROW(say_encoding(Record::of(YarnScaling{})), ConfigError);
+}
+
+TEST(Say, AnExampleIsAsWideAsItsSpecOrRefused) {
+  EXPECT_EQ(example_size({}, say_encoding("rope:head_dim=8192").sizes()).dim, 8192);
+  EXPECT_EQ(example_size({}, say_encoding(Record::of(Learned{.length = 8, .dim = 12288})).sizes()).dim, 12288);
+  const std::string wide = "head_dim must be at most 16384 where an example is made, got 65536";
+  EXPECT_EQ(error_of([] { say_encoding("rope:head_dim=65536").as_description(); }), "[encoding] rope: " + wide);
+  EXPECT_THROW(say_encoding(Record::of(Cape2d{.dim = 65536})).as_description(), RangeError);
+  const File file("say_test_wide.json", R"({"model_type": "llama", "hidden_size": 65536, "num_attention_heads": 1})");
+  EXPECT_THROW(say_encoding("@" + file.path()).as_description(), ConfigError);
+  EXPECT_EQ(error_of([&] { say_encoding("@" + file.path()).as_description(); }), file.path() + ": " + wide);
 }
 
 TEST(Say, AMeasurementTakesNoMoreOfAModelThanItCan) {

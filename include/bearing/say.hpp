@@ -63,7 +63,8 @@ class BEARING_EXPORT Said {
   /// head_dim, dim and heads that have no default come from the call. Throws ShapeError if another member without a
   /// default is missing.
   Record complete(const Sizes& call);
-  /// The description with that spec for its examples. Throws as finish() does.
+  /// The description with that spec for its examples. Throws as finish() does, and for a head_dim or dim above
+  /// largest_own_dim: RangeError, of a model's file ConfigError.
   Description as_description() const;
   /// Sets the record's members, and those of the records in it, that the text gives.
   void apply(Record& to);
@@ -75,6 +76,7 @@ class BEARING_EXPORT Said {
   [[noreturn]] void fail(const std::string& what) const;
 
  private:
+  void check_extents(const Record& spec) const;
   struct Key {
     std::string name, text;
     bool used = false;   ///< it was looked up
@@ -109,6 +111,9 @@ BEARING_EXPORT inspect::Subject subject_of(const Said& said);
 
 /// The largest size of an example that takes its size from a model.
 inline constexpr inspect::SpecimenOptions largest_example = {.heads = 1024, .dim = 4096, .length = 65536};
+/// A spec keeps its own head_dim or dim, which may be larger: the input's rows are as wide as the model. More is
+/// refused, as the frequencies of a head of 65,536 would take seconds.
+inline constexpr Index largest_own_dim = 16384;
 
 /// The size of an example: what is asked for, else what was said, else the default. 0 stands for nothing.
 BEARING_EXPORT inspect::SpecimenOptions example_size(const Sizes& asked, const Sizes& said);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bearing/error.hpp>
 #include <bearing/properties.hpp>
 #include <cmath>
@@ -37,7 +38,37 @@ Property count_property(const char* name, Index here, const std::array<Index, 3>
 /// A few arrays of this many numbers are alive at once.
 constexpr double most_numbers = 0x1p24;
 
-void check_size(const char* function, const SpecimenOptions& o) {
+/// Of what may be of any size, as in an example.
+constexpr Index usual_extent = 16;
+
+/// The numbers that an encoding has because of its spec, whatever the size: those of one head and one token.
+double numbers_of(const EncodingInfo& info, const Record& spec, Index dim) {
+  const Sizes one{
+      .batch = 1, .heads = 1, .kv_heads = 1, .q_len = 1, .k_len = 1, .dim = dim, .value_dim = dim, .length = 1};
+  double all = info.tables && spec ? static_cast<double>(info.tables(spec)) : 0;
+  for (const ParameterInfo& parameter : info.parameters) {
+    double numbers = 1;
+    for (const Extent& extent : parameter.extents) {
+      Index size = extent.or_one ? 1 : extent.size(spec, one);
+      const bool sized = extent.name == "sets" || extent.name == "time";  // heads and tokens
+      if (size == Extent::any) size = sized ? 1 : extent.usual ? extent.usual(spec, one) : usual_extent;
+      numbers *= static_cast<double>(size);
+    }
+    all += numbers;
+  }
+  return all;
+}
+
+void check_size(const char* function, const Description& entry, const SpecimenOptions& o) {
+  const EncodingInfo* info = entry.encoding;
+  // Tables of the input are only read; make() bounds them.
+  if (info != nullptr && !info->inputs && !info->specs.empty() && entry.spec) {
+    const double own = numbers_of(*info, entry.spec(o), o.dim);
+    if (own > most_numbers) {
+      throw RangeError(concat("[", function, "] ", entry.name, ": its tables must be of at most 2^24 numbers, got ",
+                              static_cast<Index>(std::min(own, 0x1p62))));
+    }
+  }
   const double numbers = static_cast<double>(o.heads) * static_cast<double>(o.dim) * static_cast<double>(o.length);
   if (!(numbers > most_numbers)) return;
   throw RangeError(concat("[", function, "] heads, dim, length: their product must be at most 2^24, got ", o.heads,
@@ -104,7 +135,7 @@ Property check_memory(const Examples& examples) {
 
 std::vector<Property> check(const Description& entry, const SpecimenOptions& options, const Executor& on,
                             const std::function<void(const char* step)>& begins) {
-  check_size("check", options);
+  check_size("check", entry, options);
   const auto begin = [&](const char* step) {
     if (begins) begins(step);
   };
@@ -131,7 +162,7 @@ std::vector<Property> check(const Description& entry, const SpecimenOptions& opt
 }
 
 Comparison compare(const Description& entry, const SpecimenOptions& options, const Executor& on) {
-  check_size("compare", options);
+  check_size("compare", entry, options);
   const Examples examples(entry, options, on);
   const Probe& probe = examples.probe;
   const Property extensible = check_extensible(probe, on);

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 #include <bearing/encodings/alibi.hpp>
+#include <bearing/encodings/bert_relative.hpp>
+#include <bearing/encodings/cope.hpp>
+#include <bearing/encodings/gated_t5.hpp>
+#include <bearing/encodings/relative_logits.hpp>
 #include <bearing/encodings/swin.hpp>
 #include <bearing/error.hpp>
 #include <bearing/properties.hpp>
@@ -36,6 +40,21 @@ TEST(Properties, AWindowThatIsNoSquareIsMeasured) {
     EXPECT_EQ(all.at("relative").verdict, height == 1 ? Verdict::not_applicable : Verdict::yes) << height;
     EXPECT_EQ(all.at("extensible").verdict, Verdict::no) << height;
   }
+}
+
+TEST(Properties, ASpecOfLargeTablesIsRefusedByItsCount) {
+  const auto refused = [](const char* name, const Record& spec, const char* got) {
+    Description large = *find(name);
+    large.spec = [spec](const SpecimenOptions&) { return spec; };
+    const std::string text = std::string(name) + ": its tables must be of at most 2^24 numbers, got " + got;
+    expect_error<RangeError>([&] { (void)check(large, small); }, "[check] " + text);
+    expect_error<RangeError>([&] { (void)compare(large, small); }, "[compare] " + text);
+  };
+  refused("relative_logits", Record::of(RelativeLogits{.extent = Index{1} << 31}), "34359738384");
+  refused("gated_t5", Record::of(GatedT5{.buckets = (Index{1} << 31) - 1, .direction = T5Direction::causal}),
+          "2147483648");
+  refused("cope", Record::of(Cope{.max_pos = Index{1} << 21}), "33554432");
+  refused("wav2vec2_bert", Record::of(Wav2Vec2BertRelative{.right = Index{1} << 21}), "33555472");
 }
 
 TEST(Properties, ResultsOfEveryEncodingAreDeterministic) {
