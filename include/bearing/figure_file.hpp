@@ -14,7 +14,7 @@ namespace bearing::inspect {
 /// refused. Axes must have two different ends, and both above 0 on a logarithmic scale.
 ///
 /// Throws ConfigError, which names the file, line and column or JSON pointer, what must hold and what was found. Files
-/// over 64 MiB or with more than 2,000,000 values are refused.
+/// over 64 MiB or with more than 2,000,000 values are refused, and texts over 10,000 bytes.
 BEARING_EXPORT Figure read_figure(const std::string& path);
 
 /// The same from text in memory; `name` stands for the file in messages.

@@ -319,6 +319,26 @@ class Plot(support.Base):
         self.expect_error(3, "must have at most 2000000 values and keys", "plot", "--figure", self.path("large.json"))
         self.expect_error(3, "must be a readable file", "plot", "--figure", self.path("none.json"))
 
+    def drawn(self, form, panel, **members):
+        """A figure of one panel, with axes from 0 to 1, drawn in a form."""
+        axis = {"first": 0, "last": 1}
+        self.path("a.json").write_text(json.dumps({"schema": "bearing.figure/1", "panels": [{"x": axis, "y": axis, **panel}], **members}))
+        result = run("plot", "--figure", self.path("a.json"), "--format", form)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_an_axis_whose_ends_differ_by_few_doubles_has_few_ticks(self):
+        for ends in ({"first": 1e17, "last": 1e17 + 32}, {"first": 1e17 + 32, "last": 1e17}, {"first": -1e300, "last": 1e300}):
+            for axis in ("x", "y"):
+                self.assertLess(len(self.drawn("gp", {axis: ends})), 20_000)
+
+    def test_a_word_is_broken_into_lines_and_a_long_curve_and_a_narrow_matrix_are_drawn(self):
+        self.assertIn("aaaa", self.drawn("gp", {}, title="a" * 10_000))
+        zigzag = [i % 2 for i in range(200_000)]
+        self.assertIn("here", self.drawn("gp", {"series": [{"x": zigzag, "y": zigzag}], "notes": [{"x": 0.5, "y": 0.5, "text": "here"}]}))
+        svg = self.drawn("svg", {"cells": {"values": [[0, 1] * 5_000]}})
+        self.assertLess(len(svg), 1 << 22)
+
     def test_a_models_picture_has_the_models_sizes(self):
         figure = json.loads(run("plot", "curves", LLAMA, "--json").stdout)
         self.assertEqual(figure["panels"][0]["series"][-1]["label"], "dimension 127")

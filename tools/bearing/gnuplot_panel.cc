@@ -41,11 +41,14 @@ std::string quoted(const Colour& c, int transparency) {
 namespace {
 
 /// A matrix whose rows and columns go upwards, of at least two each, as gnuplot's images must be. Each cell is there
-/// again until there are about `finer` of them across.
+/// again until there are about `finer` of them across, and fewer times where a long and narrow matrix would grow to
+/// more than 2^20 cells.
 Cells upwards(const Cells& from, Index finer = 2) {
+  constexpr Index most = Index{1} << 20;
   Cells to = from;
-  const Index down = std::max<Index>(finer / from.rows, from.rows == 1 ? 2 : 1);
-  const Index across = std::max<Index>(finer / from.cols, from.cols == 1 ? 2 : 1);
+  const Index most_times = std::max<Index>(most / (from.rows * from.cols), 2);
+  const Index down = std::max<Index>(std::min(finer / from.rows, most_times), from.rows == 1 ? 2 : 1);
+  const Index across = std::max<Index>(std::min(finer / from.cols, most_times), from.cols == 1 ? 2 : 1);
   to.rows = down * from.rows, to.cols = across * from.cols;
   const bool turn_x = from.x_step < 0, turn_y = from.y_step < 0;
   const double x_step = std::abs(from.x_step), y_step = std::abs(from.y_step);

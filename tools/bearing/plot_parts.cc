@@ -73,8 +73,14 @@ std::vector<Tick> round_numbers(const Axis& axis, int most, double at_least) {
     if (times * power >= least * (1 - 1e-9)) step = times * power;
   }
   std::vector<Tick> ticks;
-  for (double n = std::ceil(low / step - 1e-9); n * step <= high + 1e-9 * step; ++n) {
-    ticks.push_back({n * step, linear_label(n == 0 ? 0 : n * step, step)});
+  const double first = std::ceil(low / step - 1e-9);
+  // By a count, as a double past 2^53 does not become another one by adding 1; steps are no shorter than `least`.
+  for (int i = 0; i <= std::max(most, 1) + 1; ++i) {
+    const double n = first + i;
+    if (!(n * step <= high + 1e-9 * step)) break;
+    if (ticks.empty() || n * step != ticks.back().at) {
+      ticks.push_back({n * step, linear_label(n == 0 ? 0 : n * step, step)});
+    }
   }
   return ticks;
 }

@@ -58,8 +58,9 @@ std::vector<std::string> lines_of(std::string_view text, double most, const Widt
       lines.back().append(" ").append(word);
       continue;
     }
-    while (width(std::string(word)) > most) {
+    while (!word.empty()) {
       const std::size_t part = first_part(word, most, [&](std::string_view one) { return width(std::string(one)); });
+      if (part == word.size()) break;  // all of it fits; a long word is measured no further than a line
       lines.emplace_back(word.substr(0, part));
       word.remove_prefix(part);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "terminal.hpp"
 #include "utf8.hpp"
@@ -65,7 +66,15 @@ class Inside {
       : panel_(&panel),
         axes_(axes),
         places_({axes.left - 4, axes.top - 2, std::min(axes.right + 40, right), axes.bottom + 2}) {
-    for (const inspect::Series& series : panel.series) draw(series);
+    const auto said = [](const auto& one) { return !one.text.empty(); };
+    const bool words_come = std::any_of(panel.guides.begin(), panel.guides.end(), said) ||
+                            std::any_of(panel.notes.begin(), panel.notes.end(), said);
+    if (!words_come) return;
+    std::size_t points = 0;
+    for (const inspect::Series& series : panel.series) points += series.x.size();
+    const auto each = std::clamp<std::size_t>(most_drawn / std::max<std::size_t>(points, 1), 1, most_steps);
+    for (const inspect::Series& series : panel.series) draw(series, static_cast<int>(each));
+    if (drawn_.size() > most_drawn) thin();
     for (const inspect::Guide& guide : panel.guides) draw(guide);
     for (const inspect::Guide& guide : panel.guides) add(guide);
     for (const inspect::Note& note : panel.notes) add(note);
@@ -78,15 +87,27 @@ class Inside {
             axes_.bottom - along(panel_->y, y) * (axes_.bottom - axes_.top)};
   }
 
-  /// Places on a line, every few pixels.
-  void draw(const inspect::Series& series) {
+  /// Places on lines that are kept, in all and of one part between two points.
+  static constexpr std::size_t most_drawn = 1'000'000, most_steps = 400;
+
+  /// Of places that lie within three pixels of each other, one.
+  void thin() {
+    const auto cell = [](const Point& p) { return std::pair(std::floor(p.x / 3), std::floor(p.y / 3)); };
+    std::erase_if(drawn_, [](const Point& p) { return !std::isfinite(p.x) || !std::isfinite(p.y); });
+    std::sort(drawn_.begin(), drawn_.end(), [&](const Point& a, const Point& b) { return cell(a) < cell(b); });
+    const auto same = [&](const Point& a, const Point& b) { return cell(a) == cell(b); };
+    drawn_.erase(std::unique(drawn_.begin(), drawn_.end(), same), drawn_.end());
+  }
+
+  /// Places on a line, every few pixels, at most so many between two points.
+  void draw(const inspect::Series& series, int most) {
     const bool hands = series.stroke == inspect::Stroke::hands, dots = series.stroke == inspect::Stroke::dots;
     Point before{std::nan(""), 0};
     for (std::size_t i = 0; i < series.x.size(); ++i) {
       const Point here = place(series.x[i], series.y[i]);
       if (hands) before = place(0, 0);
       const double far = std::max(std::abs(here.x - before.x), std::abs(here.y - before.y));
-      const int steps = dots || !std::isfinite(far) ? 0 : std::clamp(static_cast<int>(far / 3), 1, 400);
+      const int steps = dots || !std::isfinite(far) ? 0 : std::clamp(static_cast<int>(std::min(far / 3, 1e6)), 1, most);
       for (int s = 1; s < steps; ++s) {
         const double part = double(s) / steps;
         drawn_.push_back({before.x + part * (here.x - before.x), before.y + part * (here.y - before.y)});
