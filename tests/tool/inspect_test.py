@@ -200,6 +200,35 @@ class Inspect(support.Base):
         self.assertEqual(result.stderr.count("\n"), 1)
         self.assertNotIn("\x1b", result.stderr)
 
+    def test_reports_show_the_signs_of_a_files_name(self):
+        config = self.put("a\x1b[31m\u009b2J\u202e\nb.json", support.SMALL)
+        for arguments in (["check", f"@{config}", "--length", "32"], ["compare", f"@{config}", "--length", "32"], ["table", f"@{config}"],
+                          ["choose", "--task", "generate", "--from", f"@{config}"]):
+            result = run(*arguments)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertNotRegex(result.stdout + result.stderr, "[\x1b\u009b\u202e]")
+            self.assertIn("a\\x1b[31m", "".join(result.stdout.split()))
+            if arguments[0] in ("check", "compare"):
+                shown = self.on_a_terminal({}, *arguments, stream="stderr")
+                self.assertNotRegex(shown.replace("\r\x1b[K", ""), "[\x1b\u009b\u202e]")
+
+    def test_a_files_name_is_code_in_markdown(self):
+        config = f"@{self.put('a`|``<b>[x](y).json', support.SMALL)}"
+        for command in ("check", "compare"):
+            result = run(command, config, "alibi", "--length", "32", "--markdown")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(" ``` " + config.replace("|", "\\|") + " ``` |", result.stdout)
+
+    def test_a_spec_is_measured_at_its_own_width_or_refused_by_it(self):
+        for spec in ("sinusoidal:dim=6144", "rope:head_dim=6144"):
+            report = self.report("check", spec, "--heads", "1", "--length", "16")
+            self.assertEqual(report["dim"], 6144)
+        wide = self.put("wide.json", {**support.SMALL, "hidden_size": 65536, "num_attention_heads": 1, "num_key_value_heads": 1})
+        wanted = ["wide.json: head_dim must be at most 16384 where an example is made, got 65536"]
+        for command in (["check"], ["compare"], ["table"], ["plot", "wavelengths"]):
+            self.expect_error(3, wanted, *command, f"@{wide}")
+        self.expect_error(2, "rope: head_dim must be at most 16384", "check", "rope:head_dim=65536")
+
     def test_one_head_is_no_heads(self):
         for command in ("check", "compare"):
             text = run(command, "alibi", "--heads", "1", "--dim", "8", "--length", "32").stdout

@@ -31,7 +31,8 @@ std::string to_text(const CheckReport& report, const Style& style) {
   const std::string source =
       entry.paper.year > 0 ? fmt::format(" ({} {}, {})", entry.paper.authors, entry.paper.year, entry.paper.source)
                            : "";
-  std::string out = wrapped(fmt::format("{}: {}{}", report.subject.text, entry.title, source), style.width, 0);
+  std::string out =
+      wrapped(fmt::format("{}: {}{}", printable(report.subject.text), entry.title, source), style.width, 0);
   out += wrapped(fmt::format("acts on: {}; {} of {}, length {}, seed {}", inspect::sites(report.specimen),
                              counted(report.size.heads, "head"), report.size.dim, report.size.length, report.size.seed),
                  style.width, 0);
@@ -103,7 +104,7 @@ std::string to_markdown(const std::vector<CheckReport>& reports) {
   std::vector<std::vector<std::string>> rows;
   bool alike = true;  // an image's length is whole rows
   for (const CheckReport& report : reports) {
-    headings.push_back(reports.size() == 1 ? "verdict" : fmt::format("`{}`", report.subject.text));
+    headings.push_back(reports.size() == 1 ? "verdict" : markdown_code(report.subject.text));
     lengths.push_back(fmt::format("{}", report.size.length));
     alike = alike && report.size.length == size.length;
     rows.resize(report.properties.size());

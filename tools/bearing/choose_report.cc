@@ -44,7 +44,7 @@ std::string situation_text(const Advice& advice) {
   out += fmt::format("; kernel: {}; {} of {}", kernel_word(s), counted(s.heads, "head"), s.dim);
   if (!s.learned) out += "; nothing learned";
   if (s.memory > 0) out += fmt::format("; at most {} bytes", grouped(s.memory));
-  if (s.from) out += fmt::format("; a model with {}", s.from->name);
+  if (s.from) out += fmt::format("; a model with {}", printable(s.from->name));
   return out + ".";
 }
 
@@ -71,10 +71,11 @@ bool changes_the_file(const inspect::Option& option, const Situation& s) {
 std::string option_text(const inspect::Option& option, const Advice& advice, const Style& style) {
   const std::size_t width = style.width;
   const auto line = [&](const std::string& text) { return "  " + wrapped(text, width, 4); };
-  std::string out = bold(style, option.encoding);
+  const std::string encoding = printable(option.encoding);  // it may be a file's name
+  std::string out = bold(style, encoding);
   out += option.title.empty() ? "\n" : fmt::format(" ({})\n", option.title);
-  if (option.encoding.size() + option.title.size() + 4 > width) {
-    out = wrapped(fmt::format("{} ({})", option.encoding, option.title), width, 4);
+  if (encoding.size() + option.title.size() + 4 > width) {
+    out = wrapped(fmt::format("{} ({})", encoding, option.title), width, 4);
   }
   for (const Reason& reason : option.reasons) {
     out += line(reason.source.empty() ? reason.text : fmt::format("{} [{}]", reason.text, reason.source));

@@ -78,8 +78,18 @@ std::vector<Subject> asked_subjects(const CompareOptions& options) {
   return subjects;
 }
 
+/// A name that Markdown would take apart, as that of a file, is code.
+std::string to_markdown(const CompareReport& report) {
+  std::vector<std::vector<std::string>> rows = compare_rows(report);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::string& name = report.rows[i].name;
+    if (name.find_first_of("`<>&*[]|\\") != name.npos) rows[i][0] = markdown_code(name);
+  }
+  return markdown_table(compare_headings(report), rows);
+}
+
 std::string to_report(const CompareReport& report, const CompareOptions& options) {
-  if (options.markdown) return markdown_table(compare_headings(report), compare_rows(report));
+  if (options.markdown) return to_markdown(report);
   return options.json ? compare_json(report) : to_text(report, output_style(options.out));
 }
 

@@ -47,7 +47,7 @@ std::vector<std::vector<std::string>> compare_rows(const CompareReport& report) 
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < report.rows.size(); ++i) {
     const inspect::Comparison& row = report.rows[i];
-    rows.push_back({row.name, row.learnable ? grouped(row.parameters) : "-", row.past_length,
+    rows.push_back({printable(row.name), row.learnable ? grouped(row.parameters) : "-", row.past_length,
                     inspect::name(row.relative), inspect::name(row.decay), row.memory});
     const std::vector<std::string> own = size_cells(report, i);
     rows.back().insert(rows.back().begin() + 1, own.begin(), own.end());

@@ -36,8 +36,9 @@ Progress::~Progress() {
 
 void Progress::show(std::string_view text) {
   if (!terminal_) return;
+  const std::string safe = printable(text);  // a file may be called by anything
   const std::lock_guard lock(mutex_);
-  note_piece(std::string(erase).append(text.substr(0, room())));
+  note_piece(std::string(erase).append(safe, 0, room()));
 }
 
 }  // namespace bearing::tool

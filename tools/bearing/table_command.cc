@@ -175,7 +175,7 @@ std::string to_text(const Table& table, Index head, const Style& style, bool all
   const Array& x = table.numbers;
   const bool whole = all || !style.terminal;
   const std::string heading = x.shape[0] > 1 ? fmt::format("head {} of {}; ", head, x.shape[0]) : "";
-  std::string out = wrapped(fmt::format("{}: {}", table.encoding, table.contents), style.width, 0);
+  std::string out = wrapped(fmt::format("{}: {}", printable(table.encoding), table.contents), style.width, 0);
   out +=
       wrapped(fmt::format("{}{} down, {} across: [{}, {}]", heading, table.row, table.column, x.shape[1], x.shape[2]),
               style.width, 0);

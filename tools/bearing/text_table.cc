@@ -45,6 +45,14 @@ std::string text_table(const Row& headings, const std::vector<Row>& rows, const 
   return out;
 }
 
+std::string markdown_code(std::string_view text) {
+  const std::string safe = printable(text);
+  std::string fence = "`";
+  while (safe.find(fence) != safe.npos) fence += '`';
+  if (fence.size() == 1) return fence + safe + fence;
+  return fence + ' ' + safe + ' ' + fence;  // its first and last letter may be backquotes too
+}
+
 std::string markdown_table(const Row& headings, const std::vector<Row>& rows) {
   const auto line = [](const Row& row) {
     std::string out = "|";

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "terminal.hpp"
@@ -12,7 +13,10 @@ namespace bearing::tool {
 std::string text_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows,
                        const Style& style);
 
-/// The same in Markdown.
+/// A text from outside in Markdown, as code: printable(), between more backquotes than it has in a row.
+std::string markdown_code(std::string_view text);
+
+/// The same as text_table() in Markdown.
 std::string markdown_table(const std::vector<std::string>& headings, const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace bearing::tool
