@@ -67,6 +67,21 @@ class Attend(support.Base):
 
     # what is computed
 
+    def test_an_output_is_no_larger_than_its_files_can_ask_for(self):
+        def attend(q, k, v):
+            for name, shape in (("q", q), ("k", k), ("v", v)):
+                npy.write(self.path(f"{name}.npy"), "<f4", shape, [0] * math.prod(shape))
+            return ["attend", *(word for name in "qkv" for word in (f"--{name}", self.path(f"{name}.npy"))), "--mask", "none",
+                    "--out", self.path("o.npy")]
+
+        self.assertEqual(run(*attend((1, 4), (0, 4), (0, 6))).returncode, 0)
+        self.assertEqual(npy.read(self.path("o.npy"))[1], [1, 6])
+        self.expect_error(3, "v.npy: must have a last extent of at most 65536, got [0, 70000]", *attend((1, 4), (0, 4), (0, 70000)))
+        self.expect_error(3, "v.npy: has no numbers: the product", *attend((1, 4), (0, 4), (0, 250_000_000)))
+        self.expect_error(3, "v.npy: has no numbers: the product", *attend((1, 1, 1024, 0), (1, 1, 0, 0), (1, 1, 0, (1 << 54) + 1)))
+        self.expect_error(3, "q.npy: has no numbers: the output must have at most 2^26, got [1, 1, 65536, 0] times 60000",
+                          *attend((1, 1, 65536, 0), (1, 1, 0, 0), (1, 1, 0, 60_000)))
+
     def test_attention_is_the_softmax_of_scaled_products_times_values(self):
         self.expect_attention(self.attend())
         self.expect_attention(self.attend("--scale", "0.25"), scale=0.25)

@@ -18,6 +18,16 @@ class Rotate(support.Base):
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
         return npy.read(self.path("out.npy"))
 
+    def test_an_empty_file_says_no_more_heads_and_tokens_than_there_can_be(self):
+        for shape in ((2, 0, 3, 4), (1, 8, 0, 4)):
+            npy.write(self.path("q.npy"), "<f4", shape, [])
+            self.rotate()
+            self.assertEqual(npy.read(self.path("out.npy"))[1], list(shape))
+        for shape in ((1 << 15, 0, 1 << 15, 4), (1 << 26, 0, 1 << 26, 4)):
+            npy.write(self.path("q.npy"), "<f4", shape, [])
+            self.expect_error(3, "q.npy: has no numbers: the product of its other extents must be at most 2^24, got [", "rotate", "--rope",
+                              SPEC, "--q", self.path("q.npy"), "--out-q", self.path("out.npy"))
+
     def test_rotate_is_the_definition_in_every_dtype(self):
         values = self.values(2 * 3 * 5 * 4)
         positions = [[10, 11, 12, 13, 14]] * 2

@@ -22,6 +22,20 @@ void check_dtype(const std::string& file, const std::string& dtype, const Tensor
   }
 }
 
+/// An empty array's other extents cost its file nothing, and still are heads and tokens to go through, or rows to make
+/// results for.
+void check_empty(const std::string& file, const Tensor& x) {
+  constexpr Index most = Index{1} << 24;
+  Index others = 1;
+  for (const Index extent : x.shape) {
+    if (extent > 0 && others > most / extent) {
+      bad_file(file, fmt::format("has no numbers: the product of its other extents must be at most 2^24, got {}",
+                                 shape_text(x.array.shape)));
+    }
+    if (extent > 0) others *= extent;
+  }
+}
+
 template <class T>
 Positions positions_in(const NpyArray& array) {
   const T* data = reinterpret_cast<const T*>(array.bytes.data());
@@ -55,6 +69,7 @@ Tensor read_tensor(const std::string& file, const TensorFormat& format) {
   if (shape.size() == 3) shape.insert(shape.begin(), 1);
   x.shape = format.heads_first ? std::array{shape[0], shape[1], shape[2], shape[3]}
                                : std::array{shape[0], shape[2], shape[1], shape[3]};
+  if (x.array.bytes.empty()) check_empty(file, x);
   x.stride = strides_of(x.shape, format);
   return x;
 }
