@@ -18,6 +18,22 @@ GOLDEN = pathlib.Path(__file__).parent / "llama-3.1-8b.txt"
 class Config(support.Base):
     # bearing config
 
+    def test_of_many_kinds_of_layers_the_first_are_shown_and_the_others_counted(self):
+        bases = {**SMALL, "model_type": "granite_swa", "num_hidden_layers": 300, "layer_rope_theta": [10000 + i for i in range(300)]}
+        config = self.put("many.json", bases)
+        said = "172 more kinds of layers are neither measured nor shown: bearing config --all has them"
+        self.assertIn(said, " ".join(run("config", config).stdout.split()))
+        report = json.loads(run("config", config, "--json").stdout)
+        self.assertEqual((len(report["groups"]), report["warnings"][0]["text"]), (128, said))
+        self.assertEqual(len(json.loads(run("config", config, "--json", "--all").stdout)["groups"]), 300)
+        self.assertEqual(json.loads(run("config", config, "--json", "--layer", "299").stdout)["groups"][0]["layers"], [299])
+        self.assertIn("172 more", " ".join(run("config", config, config).stdout.split()))
+        page = self.path("r.html")
+        self.assertEqual(run("report", f"@{config}#3", "--no-pictures", "-o", page).returncode, 0)
+        wide = {str(i): {"head_dim": 65536 - 2 * i} for i in range(10)}
+        config = self.put("wide.json", {**SMALL, "model_type": "newmodel", "head_dim": 64, "num_hidden_layers": 10, "per_layer_config": wide})
+        self.assertIn("9 more kinds of layers", run("config", config).stdout)
+
     def test_config_of_llama_is_what_it_was(self):
         result = run("config", LLAMA)
         self.assertEqual((result.returncode, result.stderr), (0, ""))

@@ -23,7 +23,7 @@ ConfigReport make_report(const ConfigOptions& options, const std::string& file) 
   Model model = read_model(file);
   const auto layers = static_cast<Index>(model.layers.size());
   if (!options.layer.empty()) layer = parse_index("--layer", options.layer, 0, layers - 1);
-  return config_report(std::move(model), seq_len, layer);
+  return config_report(std::move(model), seq_len, layer, options.all ? Pairs::all : Pairs::elided);
 }
 
 /// Of one file its report; of several a table, their reports one after the other, or a JSON array.
@@ -76,7 +76,7 @@ Command config_command() {
       {"FILE", "...", "Hugging Face config.json files, models' folders, or -", Takes::input, &o->files, {}, true});
   command.text("--length", o->length, "N", "Length in tokens, for dynamic NTK and LongRoPE");
   command.text("--layer", o->layer, "I", "Only this layer, and those that are like it");
-  command.flag("--all", o->all, "Every pair; without it long tables are cut");
+  command.flag("--all", o->all, "Every pair and every kind of layer, however many");
   command.flag("--apart", o->apart, "Several files: whole reports, one after the other");
   command.flag("--json", o->json, "JSON, in full precision, of a stable schema");
   command.word("--write", o->write, "FORM", {"v4", "v5", "gguf"}, "As transformers 4 or 5 spells it, or for llama.cpp");

@@ -91,6 +91,23 @@ void add_reach(ConfigReport& report) {
                                           grouped(report.reach), grouped(stated), end)});
 }
 
+/// How many groups are measured without being asked for: as many as large models have layers, and as many pairs as
+/// the largest head has. A file may have tens of thousands, each of other frequencies.
+struct Room {
+  static constexpr Index most = 128;
+  Index groups = most, pairs = 32768;
+
+  /// False if there is none left for the group; the first one has room always.
+  bool take(const LayerGroup& group) {
+    const Rope* rope = std::get_if<Rope>(&group.layer.encoding);
+    const Index more = rope == nullptr ? 0 : rope->head_dim / 2;
+    const bool first = groups == most;
+    if (!first && (groups == 0 || more > pairs)) return false;
+    --groups, pairs -= std::min(more, pairs);
+    return true;
+  }
+};
+
 /// An earlier group with the same spec, whose numbers are computed.
 const GroupReport* group_that_turns_as(const Rope& rope, const std::vector<GroupReport>& groups) {
   for (const GroupReport& group : groups) {
@@ -102,11 +119,17 @@ const GroupReport* group_that_turns_as(const Rope& rope, const std::vector<Group
 
 }  // namespace
 
-ConfigReport config_report(Model model, Index seq_len, Index layer) {
+ConfigReport config_report(Model model, Index seq_len, Index layer, Pairs pairs) {
   ConfigReport report{.model = std::move(model), .seq_len = seq_len};
   report.warnings = report.model.warnings;
+  Index left_out = 0;
+  Room room;
   for (LayerGroup& group : layer_groups(report.model)) {
     if (layer >= 0 && std::find(group.layers.begin(), group.layers.end(), layer) == group.layers.end()) continue;
+    if (pairs == Pairs::elided && (left_out > 0 || !room.take(group))) {
+      ++left_out;
+      continue;
+    }
     GroupReport& shown = report.groups.emplace_back(GroupReport{std::move(group), {}, {}});
     with_rope(report, shown.group, [&](const Rope& rope) {
       const GroupReport* alike = group_that_turns_as(rope, report.groups);
@@ -116,9 +139,15 @@ ConfigReport config_report(Model model, Index seq_len, Index layer) {
   }
   add_reach(report);
   add_warnings(report);
+  if (left_out > 0) {
+    report.warnings.insert(report.warnings.begin(),
+                           {"", fmt::format("{} more kinds of layers are neither measured nor shown: bearing config "
+                                            "--all has them",
+                                            grouped(left_out))});
+  }
   if (layer >= 0) return report;
   for (const Model& tower : report.model.towers) {
-    ConfigReport& shown = report.towers.emplace_back(config_report(tower));
+    ConfigReport& shown = report.towers.emplace_back(config_report(tower, 0, -1, pairs));
     for (const ConfigWarning& warning : shown.warnings) {
       report.warnings.push_back({warning.pointer, tower.part + ": " + warning.text});
     }

@@ -51,8 +51,10 @@ Model read_model(const std::string& file);
 /// The text of such a file in another spelling.
 SpelledConfig spelled(const std::string& file, HfSpelling spelling);
 
-/// All groups of layers, or the one that holds `layer`. `seq_len` 0: frequencies of the trained length.
-ConfigReport config_report(Model model, Index seq_len = 0, Index layer = -1);
+enum class Pairs { elided, all };
+/// The groups of layers, or the one that holds `layer`. `seq_len` 0: frequencies of the trained length. Of many groups
+/// the first ones, unless all is asked for; a warning counts the others.
+ConfigReport config_report(Model model, Index seq_len = 0, Index layer = -1, Pairs pairs = Pairs::elided);
 
 // In words
 
@@ -75,7 +77,6 @@ std::vector<Fact> rope_facts(const Rope& rope, const RopeFrequencies& numbers, I
 std::vector<Fact> record_facts(const Record& record);
 std::string warning_text(const ConfigWarning& warning);
 
-enum class Pairs { elided, all };
 /// The rows of the table of pairs, its heading first; a long table without its middle, unless all are asked for.
 std::vector<std::vector<std::string>> pair_rows(const GroupReport& group, Pairs pairs);
 /// An earlier group whose table of pairs is this one's; null if there is none.
