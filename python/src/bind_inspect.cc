@@ -143,7 +143,7 @@ void bind_catalog(nb::module_& m) {
       "    bearing.check('t5:buckets=64')       a name of catalog(), with members of its spec\n"
       "    bearing.check('@config.json#3')      layer 3 of a model's file, at the model's sizes\n"
       "    bearing.check(bearing.Rope(head_dim=128, pairing='half'))\n"
-      "    bearing.check(bearing.T5Bias(spec, table))      with the numbers of a trained table\n"
+      "    bearing.check(bearing.load('model').inputs[0])  with the numbers that its weights hold\n"
       "    bearing.check(model.layers[0].bias)             a module of bearing.torch, with its parameters\n\n"
       "Of an encoding with its own numbers these are measured, and none is drawn: no verdict is 'learned', and the "
       "last "

@@ -220,6 +220,15 @@ def test_what_a_checkpoint_holds_and_a_model_of_one_encoding_are_measured(tmp_pa
         bearing.check(gemma)
 
 
+def test_learned_factors_of_frequencies_are_measured_as_they_are() -> None:
+    module = bt.LeRope(bearing.Rope(head_dim=8, pairing="half"))
+    with torch.no_grad():
+        module.log_factors.copy_(torch.tensor([0.5, -1.0, 0.0, 2.0]))
+    row = bearing.compare(module, heads=2, length=32)
+    assert (row.name, row.own_numbers, row.parameters, row.relative, row.memory) == ("rope", True, 4, "yes", "O(L)")
+    assert bearing.check(module, heads=2, length=32) == bearing.check(module.rope, heads=2, length=32)
+
+
 def test_of_a_module_that_computes_for_each_call_a_call_is_measured() -> None:
     module = bt.Forgetting(4, 16)
     with pytest.raises(TypeError, match=r"\[compare\] encoding: .* Forgetting computes .* give forgetting\.encoding"):
