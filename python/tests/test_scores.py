@@ -312,7 +312,7 @@ def test_scores_in_torch_are_added_where_they_lie():
     ids=str,
 )
 def test_scores_that_cannot_be_written_in_place_are_refused(scores, text):
-    with pytest.raises(TypeError) as caught:
+    with pytest.raises(bearing.ShapeError if "axes" in text else TypeError) as caught:
         bearing.add_scores(bearing.AlibiBias(bearing.Alibi.published(1)), scores)
     assert str(caught.value).startswith("[add_scores] " + text)
 
