@@ -223,7 +223,7 @@ def document_figures() -> tuple[DocumentFigure, ...]:
     return tuple(_core._document_figures())
 
 
-def read_figure(path: str | os.PathLike[str]) -> Figure:
+def read_figure(path: str | bytes | os.PathLike[str]) -> Figure:
     """Reads a figure from a file of JSON, of the schema bearing.figure/1, such as ``bearing plot --json`` writes.
 
     path: the file.

@@ -81,7 +81,7 @@ class Safetensors(Mapping[str, NDArray[Any]]):
         return f"Safetensors({self.path!r}, {len(self)} tensors)"
 
 
-def read_safetensors(path: str | os.PathLike[str]) -> Safetensors:
+def read_safetensors(path: str | bytes | os.PathLike[str]) -> Safetensors:
     """Reads a safetensors file, a model's index, or its folder, and returns its tensors by name.
 
     path: a .safetensors file; a model.safetensors.index.json; or a folder that holds model.safetensors or an index.
@@ -134,7 +134,7 @@ def _check_characters(what: str, text: str) -> None:
 
 
 def write_safetensors(
-    path: str | os.PathLike[str],
+    path: str | bytes | os.PathLike[str],
     tensors: Mapping[str, Any],
     metadata: Mapping[str, str] | None = None,
     *,

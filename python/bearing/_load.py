@@ -103,7 +103,7 @@ def _loaded(read: tuple[Any, Any, Any, Any, str], length: int) -> LoadedModel:
     return LoadedModel(model, made, tuple(layers), tensors, tuple(missing), parts)
 
 
-def load(folder: str | os.PathLike[str], *, length: int = 0) -> LoadedModel:
+def load(folder: str | bytes | os.PathLike[str], *, length: int = 0) -> LoadedModel:
     """Reads a model's folder and returns its encodings, with the numbers that training gave them.
 
     folder: holds config.json, and model.safetensors or an index with its files.

@@ -37,7 +37,7 @@ class HasToDict(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-ConfigSource: TypeAlias = Union[str, "os.PathLike[str]", Mapping[str, Any], HasToDict]
+ConfigSource: TypeAlias = Union[str, bytes, "os.PathLike[str]", Mapping[str, Any], HasToDict]
 """A config.json's path, its members, or transformers' own object."""
 
 Layout: TypeAlias = Literal["bhtd", "bthd"]

@@ -93,7 +93,7 @@ void bind_gguf(nb::module_& m) {
        {"part", "GgufRope", [](const GgufModel& x) { return nb::cast(x.part); }, "The keys and the tensors."},
        {"warnings", "tuple[ConfigWarning, ...]", [](const GgufModel& x) { return tuple_of(x.warnings); },
         "What its user must do, or what was left out."}});
-  m.def("read_gguf", read, nb::arg("path"), nb::sig("def read_gguf(path: str | os.PathLike[str]) -> Model"),
+  m.def("read_gguf", read, nb::arg("path"), nb::sig("def read_gguf(path: str | bytes | os.PathLike[str]) -> Model"),
         "Reads what a GGUF file says about positions, and returns it as a Model, as llama.cpp computes it.\n\n"
         "path: a GGUF file of version 2 or 3. Of its tensors only those of frequencies' factors are read.\n\n"
         "Raises ConfigError. Its text names the file, the byte or the key, what must hold and what was found.");
