@@ -29,7 +29,8 @@ class Config(support.Base):
         self.assertEqual(json.loads(run("config", config, "--json", "--layer", "299").stdout)["groups"][0]["layers"], [299])
         self.assertIn("172 more", " ".join(run("config", config, config).stdout.split()))
         page = self.path("r.html")
-        self.assertEqual(run("report", f"@{config}#3", "--no-pictures", "-o", page).returncode, 0)
+        self.assertEqual(run("report", config, "--no-pictures", "-o", page).returncode, 0)
+        self.assertEqual(page.read_text().count("It could not be measured: a page has pictures and measurements of the first 32 "), 96)
         wide = {str(i): {"head_dim": 65536 - 2 * i} for i in range(10)}
         config = self.put("wide.json", {**SMALL, "model_type": "newmodel", "head_dim": 64, "num_hidden_layers": 10, "per_layer_config": wide})
         self.assertIn("9 more kinds of layers", run("config", config).stdout)

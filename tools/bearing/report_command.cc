@@ -165,9 +165,12 @@ SizeOptions shared_size(const Subject& subject, SizeOptions size, Index kinds) {
   return size;
 }
 
+/// How many encodings of a model are measured; a file may have as many as layers.
+constexpr Index most_measured = 32;
+
 /// What is measured of a part. A model has a report also where its encoding cannot be measured.
 void find_out(Found& found, const ReportOptions& options, Index kinds, bool of_model, const Executor& on) {
-  if (!found.part->subject) return;
+  if (!found.part->subject || !found.refused.empty()) return;
   found.size = shared_size(*found.part->subject, options.size, kinds);
   try {
     found.check = check_subject(*found.part->subject, found.size, on);
@@ -184,6 +187,10 @@ std::string single_page(const std::vector<ReportSource>& sources, const ReportOp
   for (const ReportPart& part : source.parts) {
     Found& found = all.emplace_back(Found{&part});
     if (!part.subject) continue;
+    if (kinds == most_measured) {  // each takes a part of a second, and its pictures more
+      found.refused = fmt::format("a page has pictures and measurements of the first {} encodings", most_measured);
+      continue;
+    }
     ++kinds;
     if (!options.no_pictures) found.pictures = report_pictures({&part}, options.size, on);
   }
