@@ -476,7 +476,10 @@ def test_a_table_or_a_rope_counts_as_rotary_rows_of_it(rng) -> None:
         (lambda: bearing.T5(direction="causal"), r"T5\(.*; T5Bias\(spec, …\) makes an encoding of it"),
         (lambda: bearing.Shaw(clip=3), r"ShawTerm\(spec, …\)"),
         (lambda: bearing.resolve(bearing.Rope(head_dim=8, pairing="half")), r"RotaryRows\(RopeTable\(frequencies, len"),
-        (lambda: bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half")), r"XposRows\(XposTable\(xpos, length, seq_len=…\)\)"),
+        (
+            lambda: bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="half")),
+            r"XposRows\(XposTable\(xpos, length, seq_len=…\)\)",
+        ),
     ],
 )
 def test_a_spec_in_place_of_an_encoding_is_refused_with_what_to_write(make, text) -> None:

@@ -38,7 +38,6 @@ from . import encodings as _encodings
 from . import layers as _layers
 from .attention import attention, merge
 from .ffi import export_checks
-from .gates import wavlm_gate
 from .inputs import add, inputs
 from .layers import *
 from .linear_attention import linear_attention
@@ -62,6 +61,5 @@ __all__ = [
     "rotate",
     "shift",
     "turn",
-    "wavlm_gate",
 ]
 __all__ += _layers.__all__

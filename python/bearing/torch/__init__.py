@@ -29,9 +29,10 @@ from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
-from .gates import wavlm_gate
 from .in_place import rotate_
+from .layers import gated_t5 as _gated_t5
 from .layers import learned as _learned
+from .layers.gated_t5 import *
 from .layers.learned import *
 from .linear_attention import linear_attention
 from .merge import merge
@@ -77,11 +78,11 @@ __all__ = [
     "shard_positions",
     "shift",
     "turn",
-    "wavlm_gate",
     "window_positions",
 ]
 __all__ += _modules.__all__
 __all__ += _learned.__all__
+__all__ += _gated_t5.__all__
 
 
 if not TYPE_CHECKING:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .. import _core
+from ... import _core
+
+__all__ = ["wavlm_gate"]
 
 
 def wavlm_gate(x: Tensor, weight: Tensor, bias: Tensor, constant: Tensor) -> Tensor:

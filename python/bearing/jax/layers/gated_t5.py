@@ -5,7 +5,9 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from .. import _core
+from ... import _core
+
+__all__ = ["wavlm_gate"]
 
 
 def wavlm_gate(
