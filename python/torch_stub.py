@@ -24,11 +24,11 @@ found.loader.exec_module(modules)
 
 
 def names(source: Path) -> list[str]:
-    """The classes of __all__."""
+    """The classes and functions of __all__."""
     for node in ast.parse(source.read_text()).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         if isinstance(target, ast.Name) and target.id == "__all__":
-            return [name for name in ast.literal_eval(node.value) if name[0].isupper()]
+            return list(ast.literal_eval(node.value))
     raise SystemExit(f"torch_stub.py: {source} must have an __all__")
 
 

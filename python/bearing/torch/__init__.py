@@ -30,10 +30,6 @@ from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
 from .in_place import rotate_
-from .layers import gated_t5 as _gated_t5
-from .layers import learned as _learned
-from .layers.gated_t5 import *
-from .layers.learned import *
 from .linear_attention import linear_attention
 from .merge import merge
 from .modules import *
@@ -81,8 +77,6 @@ __all__ = [
     "window_positions",
 ]
 __all__ += _modules.__all__
-__all__ += _learned.__all__
-__all__ += _gated_t5.__all__
 
 
 if not TYPE_CHECKING:

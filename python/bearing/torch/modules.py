@@ -1,4 +1,4 @@
-"""Modules of all encodings. They are made from descriptions, or stand in a file of layers/.
+"""Modules of all encodings, and functions beside them. They are made from descriptions, or stand in a file of layers/.
 
 Type checkers read modules.pyi in its place. It is written when the package is installed (see python/torch_stub.py).
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from .._modules import ModuleInfo, modules
 from .base import Bias, Described, Input, Rows
 from .encoding import Encoding, traits_of
-from .layers import classes
+from .layers import classes, functions
 
 _BASES: dict[str, tuple[type, ...]] = {
     "Input": (Input,),
@@ -104,5 +104,6 @@ for _info in modules():
     if _info.name not in _classes:
         _classes[_info.name] = _made(_info)
 _classes = dict(sorted(_classes.items()))
-globals().update(_classes)
-__all__ = list(_classes)
+_public = _classes | functions()
+globals().update(_public)
+__all__ = list(_public)

@@ -29,6 +29,12 @@ def classes() -> dict[str, type]:
     return {name: one for name, one in named.items() if isinstance(one, type)}
 
 
+def functions() -> dict[str, Any]:
+    """The functions of all files, by name."""
+    named = {name: getattr(file, name) for file in _files() for name in file.__all__}
+    return {name: one for name, one in named.items() if not isinstance(one, type)}
+
+
 def scores() -> dict[str, Any]:
     """What is added to a score, by the encoding's name."""
     return {kind: term for file in _files() for kind, term in getattr(file, "SCORES", {}).items()}

@@ -16,7 +16,7 @@ def wavlm_gate(
     bias: jax.typing.ArrayLike,
     constant: jax.typing.ArrayLike,
 ) -> jax.Array:
-    """Computes WavLM's gate [batch, heads, time] for a GatedT5Bias, under jit, vmap and grad of any order.
+    """Computes WavLM's gate [batch, heads, time] for its bias by distance, under jit, vmap and grad of any order.
 
     ``gate = r (s constant − 1) + 2``, r and s the sigmoids of the sums of the first and of the last four of
     ``x weight^T + bias``

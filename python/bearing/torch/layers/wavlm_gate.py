@@ -11,7 +11,7 @@ __all__ = ["wavlm_gate"]
 
 
 def wavlm_gate(x: Tensor, weight: Tensor, bias: Tensor, constant: Tensor) -> Tensor:
-    """Computes WavLM's gate [batch, heads, time] for a GatedT5Bias, differentiable any number of times, on any device.
+    """Computes WavLM's gate [batch, heads, time] for its bias by distance, differentiable any number of times, on any device.
 
     ``gate = r (s constant − 1) + 2``, r and s the sigmoids of the sums of the first and of the last four of
     ``x weight^T + bias``
