@@ -58,14 +58,7 @@ std::vector<T> parts(const Object& of, std::string_view key, const Read& read) {
   return all;
 }
 
-std::string text(const Object& of, std::string_view key) {
-  std::string said = of.text(key).value_or("");
-  if (said.size() > most_letters) {
-    of.notes().fail(of.pointer(key), "must be a text of at most " + std::to_string(most_letters) + " bytes, got " +
-                                         std::to_string(said.size()));
-  }
-  return said;
-}
+std::string text(const Object& of, std::string_view key) { return of.text(key).value_or(""); }
 
 double number(const Object& of, std::string_view key) {
   const std::optional<double> value = of.number(key, json::finite);

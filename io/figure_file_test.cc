@@ -78,7 +78,7 @@ TEST(FigureFile, EveryMemberIsRead) {
 TEST(FigureFile, ATextHasABound) {
   const auto titled = [](std::size_t n) { return panel(R"("title": ")" + std::string(n, 'a') + '"'); };
   EXPECT_EQ(parse_figure(titled(10'000)).panels[0].title.size(), 10'000u);
-  EXPECT_EQ(error_of(titled(10'001)), "figure: /panels/0/title: must be a text of at most 10000 bytes, got 10001");
+  EXPECT_EQ(error_of(titled(10'001)), "figure: /panels/0/title: must be a string of at most 10000 bytes, got 10001");
   const std::string named = R"("cells": {"map": "categories", "values": [[0]], "categories": [")";
   EXPECT_NE(error_of(panel(named + std::string(10'001, 'a') + "\"]}")).find("texts of at most 10000 bytes"),
             std::string::npos);

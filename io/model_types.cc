@@ -3,6 +3,7 @@
 #include <bearing/say.hpp>
 #include <map>
 
+#include "hf_named.hpp"
 #include "hf_reader.hpp"
 
 // Which model types have which encoding: what the reader makes of a file that says its model_type and nothing else.
@@ -10,14 +11,14 @@
 namespace bearing {
 namespace {
 
-/// The name in the catalog; a layer without an encoding counts where nothing is on the input. "" of one that is known
-/// by name alone: its code may do something else than what has the name here.
+/// The name in the catalog; a layer without an encoding counts where nothing is on the input.
 template <class Spec>
 std::string catalog_name(const Spec& spec) {
   if constexpr (std::is_same_v<Spec, NoPosition>) {
     return "nope";
   } else if constexpr (std::is_same_v<Spec, OtherEncoding>) {
-    return "";
+    const Description* named = inspect::find(spec.name == "none" ? "nope" : spec.name);
+    return named == nullptr ? spec.name : named->name;
   } else {
     // Any base and order of the pairs is that of a RoPE on two axes; the one in the catalog has the base of one paper.
     if constexpr (std::is_same_v<Spec, Rope>) {
@@ -30,9 +31,11 @@ std::string catalog_name(const Spec& spec) {
 
 std::vector<std::string> encodings_of(const Model& model) {
   std::vector<std::string> names;
+  const hf::Named* row = hf::find_named(model.model_type);
   const auto add = [&](const auto& encoding) {
+    if (row != nullptr && row->differs && std::holds_alternative<OtherEncoding>(encoding)) return;
     const std::string name = std::visit([](const auto& spec) { return catalog_name(spec); }, encoding);
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   };
   for (const ModelInput& input : model.inputs) add(input.encoding);
   const auto turns = [](const Layer& layer) { return layer.values.has_value(); };

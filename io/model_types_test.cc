@@ -28,8 +28,10 @@ TEST(ModelTypes, AreThoseThatTheReaderReadsSo) {
   EXPECT_TRUE(has("nope", "mamba"));
   EXPECT_FALSE(has("nope", "gpt2"));
   EXPECT_FALSE(has("nope", "smollm3"));
-  EXPECT_FALSE(has("t5", "phi4_multimodal_audio")) << "known by name alone: its code does something else";
+  EXPECT_FALSE(has("t5", "phi4_multimodal_audio")) << "its code does something else";
   EXPECT_FALSE(has("transformer_xl", "gemma4_audio"));
+  EXPECT_TRUE(has("fourier", "perceiver"));
+  EXPECT_TRUE(has("sinusoidal_2d", "detr"));
   EXPECT_TRUE(model_types_of("no encoding").empty());
 }
 
