@@ -106,9 +106,19 @@ std::vector<Reason> reasons_of(const Rules& rules, const std::vector<Index>& pos
 /// Whether queries see keys after them: by what the file's model is for, the layer, or the spec.
 bool looks_both_ways(const Subject& subject) {
   const std::string& task = subject.task;
-  if (!task.empty()) return task != "generate" && task != "translate";
+  if (!task.empty()) return task != "generate";
   const Description& of = subject.description;
   return of.encoding != nullptr && of.encoding->both_sides && of.encoding->both_sides(of.spec({}));
+}
+
+/// Whether nothing says on which side of a query its keys lie: neither what the file's model is for, nor a window, nor
+/// the spec.
+bool leaves_sides_open(const Subject& subject, const RopeLengths& layer) {
+  if (!subject.name.starts_with('@') || !subject.task.empty() || layer.window != 0) return false;
+  const EncodingInfo* info = subject.description.encoding;
+  if (info == nullptr) return true;
+  const Record spec = subject.description.spec({});
+  return !info->both_sides && !(info->causal && info->causal(spec));
 }
 
 /// The window that is asked for, on both sides of a query, else that of the encoding's layer, or its chunk.
@@ -117,8 +127,7 @@ void set_window(std::span<const Subject> encodings, const FigureOptions& options
   const RopeLengths layer = asked ? RopeLengths{.window = options.window} : encodings[0].lengths;
   const bool both = layer.after > 0 || std::any_of(encodings.begin(), encodings.end(), looks_both_ways);
   rules.causal = options.causal.value_or(!both);
-  rules.assumed =
-      !options.causal && !both && !encodings.empty() && encodings[0].name.starts_with('@') && encodings[0].task.empty();
+  rules.assumed = !options.causal && !both && !encodings.empty() && leaves_sides_open(encodings[0], layer);
   if (layer.chunked) {
     rules.chunk = layer.window, rules.chunks_before = layer.chunks_before;
     return;

@@ -112,6 +112,9 @@ TEST(Masks, LookBothWaysWhereTheModelDoes) {
   EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope"), .task = "understand"}), both);
   EXPECT_EQ(title({.name = "@llama.json", .description = *find("rope"), .task = "generate"}), causal);
   EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope")}), causal + " (assumed)");
+  EXPECT_EQ(title({.name = "@bloom.json", .description = *find("t5_causal")}), causal) << "the spec says it";
+  EXPECT_EQ(title({.name = "@mistral.json", .description = *find("rope"), .lengths = {.window = 4}}),
+            causal + ", window 4");
   EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope")}, true), causal);
   EXPECT_EQ(title({.name = "@esm.json", .description = *find("rope")}, false), both);
 }
