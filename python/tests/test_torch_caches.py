@@ -35,6 +35,22 @@ def test_keys_of_xpos_move(one):
     assert np.array_equal(k.numpy(), wanted)
 
 
+def test_keys_of_tables_of_xpos_move():
+    """With the frequencies of the length that the table serves; float32's own angles are refused."""
+    xpos = XPOS.replace(rope=ROPE.replace(scaling=bearing.DynamicNtkScaling(factor=4.0, trained_length=8)))
+    k, wanted = keys(), keys()
+    one = bt.Fixed(bearing.XposRows(bearing.XposTable(xpos, 16, seq_len=128)))
+    bt.rebase(one, 3, one, 40, k)
+    module = bt.Xpos(xpos, seq_len=128)
+    bt.rebase(module, 3, module, 40, wanted)
+    assert torch.equal(k, wanted)
+    one = bt.Fixed(bearing.XposRows(bearing.XposTable(XPOS, 16, angles="as_float32")))
+    with pytest.raises(
+        bearing.RangeError, match=r"^\[rebase\] from_, to: must have exact angles for xPos, got 'as_float32'$"
+    ):
+        bt.rebase(one, 3, one, 40, k)
+
+
 def test_keys_of_xpos_move_in_a_paged_cache():
     cache = torch.randn(2, 3, 4, 8, generator=torch.Generator().manual_seed(2))
     slots = torch.tensor([[6, 1, -1], [0, 3, 5]])

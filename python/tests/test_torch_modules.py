@@ -185,6 +185,17 @@ def test_xpos_turns_as_bearing_itself(dtype):
     assert xpos.spec == spec and not list(xpos.parameters())
 
 
+def test_xpos_of_one_length_has_learned_factors_once():
+    scaling = bearing.DynamicNtkScaling(factor=4.0, trained_length=8)
+    rope = bearing.Rope(head_dim=8, pairing="half", scaling=scaling, log_factors=[0.3, 0.2, -0.1, 0.4])
+    q, k = torch.randn(2, 1, 4, 5, 8, dtype=torch.float64)
+    table = bearing.XposTable(bearing.Xpos(rope=rope), 16, seq_len=64, dtype="float64")
+    assert table.q.frequencies == bearing.resolve(rope, 64)
+    turned = bt.Xpos(bearing.Xpos(rope=rope), seq_len=64)(q, k)
+    for one, x, rows in zip(turned, (q, k), (table.q, table.k), strict=True):
+        torch.testing.assert_close(one, bearing.rotate_to(rows, x, None), rtol=0, atol=1e-12)
+
+
 def test_xpos_in_attention_is_xpos_before_it():
     spec = bearing.Xpos(rope=bearing.Rope(head_dim=8, pairing="interleaved"), gamma=0.3, scale_base=8)
     q, k, v = (torch.randn(1, 4, 6, 8, dtype=torch.float64) for _ in range(3))
@@ -348,6 +359,19 @@ def test_tables_serve_as_encodings_too():
     torch.testing.assert_close(
         bt.attention(q, k, v, rows, mask="causal"), bt.attention(q, k, v, bt.Xpos(xpos), mask="causal")
     )
+
+
+def test_tables_of_xpos_keep_their_options():
+    """A length that the frequencies serve, float32's own angles, and a compact memory."""
+    q, k, v = qkv()
+    rope = bearing.Rope(head_dim=DIM, pairing="half", scaling=bearing.DynamicNtkScaling(factor=4.0, trained_length=8))
+    for xpos in (bearing.Xpos(rope=rope), bearing.Xpos(rope=rope.replace(scaling=bearing.NoScaling()))):
+        table = bearing.XposTable(
+            xpos, 16, seq_len=128, angles="as_float32", memory="compact", dtype=str(q.dtype).removeprefix("torch.")
+        )
+        turned = bearing.rotate_to(table.q, q.detach(), None), bearing.rotate_to(table.k, k.detach(), None)
+        out = bt.attention(q, k, v, bearing.XposRows(table), mask="causal")
+        torch.testing.assert_close(out, bt.attention(*turned, v, mask="causal"))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])

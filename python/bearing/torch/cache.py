@@ -28,6 +28,7 @@ from .dispatch import with_or_without_numbers
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .ops import arithmetic_of, in_order_of
+from .rows import of_one_length
 from .triton import device
 
 # ruff: noqa: UP045  (torch.library reads annotations at run time: Optional[Tensor] on every Python)
@@ -318,7 +319,12 @@ def _text_of_spec(xpos: _core.Xpos) -> str:
 @constant
 def _text_of_form(form: str) -> str:
     members = json.loads(form)
-    return json.dumps({"xpos": members["spec"]}) if members["kind"] == "XposRows" else ""
+    if members["kind"] != "XposRows":
+        return ""
+    settings = members["settings"]  # of a module the length alone
+    if settings.get("angles", "exact") != "exact":
+        raise _core.RangeError(f"[rebase] from_, to: must have exact angles for xPos, got {settings['angles']!r}")
+    return _text_of_spec(of_one_length(_core.Xpos.from_dict(members["spec"]), settings.get("seq_len", 0)))
 
 
 _constant_text_of_spec = constant_of(_text_of_spec)

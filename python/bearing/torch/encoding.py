@@ -297,7 +297,8 @@ def _from_core(encoding: _core.Encoding) -> Encoding:
         elif isinstance(value, _core.RopeTable):
             settings[name] = text_of_table(value)
         elif isinstance(value, _core.XposTable):
-            spec, settings["length"], _ = value.__reduce__()[1]
+            spec = value.xpos
+            settings |= {name: getattr(value, name) for name in ("length", "seq_len", "angles", "memory")}
         else:
             raise TypeError(f"[{kind}] {name}: must be an array or a tensor, got {type(value).__name__}")
     return Encoding(form_of(kind, spec, tuple(tensors), **settings), tuple(tensors.values()))
@@ -321,7 +322,7 @@ def _maker(form: dict[str, Any], arithmetic: torch.dtype) -> tuple[Callable[...,
         made = rotary(table_of(form["settings"]["table"], arithmetic))
         return (lambda: made), ()
     if form["kind"] == "XposRows":
-        xpos = _core.XposRows(xpos_table_of(json.dumps(form["spec"]), form["settings"]["length"], arithmetic))
+        xpos = _core.XposRows(xpos_table_of(json.dumps(form["spec"]), arithmetic=arithmetic, **form["settings"]))
         return (lambda: xpos), ()
     given = dict(form["settings"])
     if "spec" in form:
@@ -409,10 +410,10 @@ def table_of(form: str, arithmetic: torch.dtype) -> _core.RopeTable:
 
 
 @functools.lru_cache(maxsize=64)
-def xpos_table_of(spec: str, length: int, arithmetic: torch.dtype) -> _core.XposTable:
-    """xPos' tables, of a spec's members as text."""
+def xpos_table_of(spec: str, length: int, arithmetic: torch.dtype, **options: Any) -> _core.XposTable:
+    """xPos' tables, of a spec's members as text. options: seq_len, angles and memory, which a module leaves out."""
     dtype = "float64" if arithmetic is torch.float64 else "float32"
-    return _core.XposTable(_core.Xpos.from_dict(json.loads(spec)), length, dtype=dtype)
+    return _core.XposTable(_core.Xpos.from_dict(json.loads(spec)), length, dtype=dtype, **options)
 
 
 # Nothing of the extension outlives the interpreter.

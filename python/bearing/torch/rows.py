@@ -122,7 +122,7 @@ class Xpos(Rows):
     def __init__(self, spec: _core.Xpos, length: int = 2048, *, seq_len: int = 0) -> None:
         length, seq_len = whole_number("Xpos", "length", length), whole_number("Xpos", "seq_len", seq_len)
         check_spec("XposRows", spec, called="Xpos")
-        super().__init__("XposRows", _of_one_length(spec, seq_len), settings={"length": length})
+        super().__init__("XposRows", of_one_length(spec, seq_len), settings={"length": length})
         self._given, self.sets = json.dumps(spec.to_dict()), 1
 
     @property
@@ -131,7 +131,7 @@ class Xpos(Rows):
         return _core.Xpos.from_dict(json.loads(self._given))
 
 
-def _of_one_length(spec: _core.Xpos, seq_len: int) -> _core.Xpos:
+def of_one_length(spec: _core.Xpos, seq_len: int) -> _core.Xpos:
     """The spec with frequencies that are the same at every length, those of seq_len if they depend on it."""
     if not _core.depends_on_length(spec.rope.scaling):
         return spec
@@ -139,5 +139,9 @@ def _of_one_length(spec: _core.Xpos, seq_len: int) -> _core.Xpos:
         spec.rope, 0, seq_len=seq_len
     ).frequencies
     explicit = _core.ExplicitFrequencies(inv_freq=frequencies.inv_freq.tolist())
-    rope = spec.rope.replace(scaling=explicit, attention_factor=frequencies.attention_factor)
+    rope = spec.rope.replace(
+        scaling=explicit,
+        attention_factor=frequencies.attention_factor,
+        log_factors=(),  # which the frequencies have in them
+    )
     return spec.replace(rope=rope)
