@@ -347,6 +347,24 @@ def test_row_encodings_act_in_their_order_and_with_one_scale():
         torch.testing.assert_close(out, bt.attention(q, k, v, encodings, mask="causal"), rtol=1e-12, atol=1e-12)
 
 
+def test_wrapped_modules_are_encodings_of_what_they_wrap():
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+
+    q, k, v = qkv()
+    module = bt.Alibi(HEADS)
+    expected = bt.attention(q, k, v, module, mask="causal")
+    for one in (torch.compile(module), checkpoint_wrapper(module)):
+        assert bt.encoding_of(one).form == module.form
+        assert torch.equal(bt.attention(q, k, v, one, mask="causal"), expected)
+        assert torch.equal(bt.Attention(one, mask="causal")(q, k, v), expected)
+    needs = r"must need queries and keys alone, got Forgetting, which needs x: give each call "
+    for one in (bt.Forgetting(HEADS, DIM), torch.compile(bt.Forgetting(HEADS, DIM))):
+        with pytest.raises(TypeError, match=needs + r"forgetting\.encoding\(x\)$"):
+            bt.encoding_of(one)
+        with pytest.raises(TypeError, match=needs + r"more=forgetting\.encoding\(x\)$"):
+            bt.Attention(one, mask="causal")
+
+
 def test_tables_serve_as_encodings_too():
     q, k, v = qkv()
     spec = bearing.Rope(head_dim=DIM, pairing="half")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from .. import _core
 from .._core import ShapeError
 from .base import Device, EncodingModule, Rows, heads_of, placement
-from .encoding import Encoding, EncodingLike, Encodings, encoding_given, encodings_of, traits_of
+from .encoding import Encoding, EncodingLike, Encodings, check_needs, encoding_given, encodings_of, traits_of
 from .functional import Layout, Mask, Positions, attention, check_layout, check_options, turn
 from .given_numbers import check_scores, whole_number
 from .regions import Regions, text_of_regions
@@ -204,14 +203,7 @@ def _module_of(argument: str, encoding: EncodingLike) -> nn.Module:
         return Rope(encoding) if isinstance(encoding, _core.Rope) else Fixed(encoding)
     if not hasattr(encoding, "encoding"):
         raise TypeError(f"{argument}: must be modules of bearing.torch or encodings of bearing, got {encoding}")
-    asked = inspect.signature(encoding.encoding).parameters.values()
-    needed = [p.name for p in asked if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if needed:
-        kind = type(encoding).__name__
-        raise TypeError(
-            f"{argument}: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
-            f"give each call more={kind.lower()}.encoding({', '.join(needed)})"
-        )
+    check_needs(argument, encoding, "more=")
     return encoding
 
 

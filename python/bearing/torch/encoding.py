@@ -159,19 +159,32 @@ def encoding_given(argument: str, encoding: EncodingLike) -> Encoding:
             f"{argument}: must be modules of bearing.torch or encodings of bearing, such as RotaryRows(table), got "
             f"{encoding!r}"
         )
-    if not torch.compiler.is_compiling() and (needed := needs_of(type(encoding))):
-        kind = type(encoding).__name__
-        raise TypeError(
-            f"{argument}: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
-            f"give each call {kind.lower()}.encoding({', '.join(needed)})"
-        )
+    if not torch.compiler.is_compiling():
+        check_needs(argument, encoding)
     return encoding.encoding()
 
 
-@functools.cache
-def needs_of(kind: type) -> tuple[str, ...]:
-    """The arguments without which a module's encoding cannot be made."""
-    found = list(inspect.signature(kind.encoding).parameters.values())[1:]  # type: ignore[attr-defined]
+def check_needs(argument: str, encoding: HasEncoding, option: str = "") -> None:
+    """Raises TypeError for a module whose encoding cannot be made without arguments. option: what takes the encoding of a
+    call, for the error. A wrapper, as torch.compile makes one, has the method of what it wraps."""
+    method = encoding.encoding
+    function = getattr(method, "__func__", None)
+    needed = _needs(method) if function is None else _needs_of_method(function)
+    if needed:
+        kind = type(getattr(method, "__self__", encoding)).__name__
+        raise TypeError(
+            f"{argument}: must need queries and keys alone, got {kind}, which needs {', '.join(needed)}: "
+            f"give each call {option}{kind.lower()}.encoding({', '.join(needed)})"
+        )
+
+
+@functools.lru_cache(maxsize=256)
+def _needs_of_method(function: Callable[..., Any]) -> tuple[str, ...]:
+    return _needs(functools.partial(function, None))  # its self
+
+
+def _needs(function: Callable[..., Any]) -> tuple[str, ...]:
+    found = inspect.signature(function).parameters.values()
     return tuple(p.name for p in found if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
 
 
