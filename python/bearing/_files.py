@@ -148,15 +148,19 @@ def write_safetensors(
     most_bytes: if it is not 0, the tensors go to model-00001-of-0000N.safetensors and so on, each of at most so many
         bytes of numbers, with model.safetensors.index.json beside them; where one file is enough, to model.safetensors.
 
-    Raises TypeError for what is no array of the format's types, ShapeError for a name that it cannot have, ConfigError
+    Raises TypeError for what is no array of the format's types, or no text, ShapeError for a name that it cannot have, ConfigError
     for a file that cannot be written.
     """
     if most_bytes < 0:
         raise _core.RangeError(f"[write_safetensors] most_bytes: must be at least 0, got {most_bytes}")
-    texts = [(f"a name {name!r}", name) for name in tensors]
-    texts += [(f"metadata {key!r}", text) for key, value in (metadata or {}).items() for text in (key, value)]
-    for what, text in texts:
+    metadata = dict(metadata or {})
+    texts = [("tensors: a name", f"a name {name!r}", name) for name in tensors]
+    texts += [("metadata: a key", f"metadata {key!r}", key) for key in metadata]
+    texts += [(f"metadata: {key!r}", f"metadata {key!r}", value) for key, value in metadata.items()]
+    for argument, what, text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"[write_safetensors] {argument} must be str, got {text!r}")
         _check_characters(what, text)
     arrays = {name: _array_of(name, value) for name, value in tensors.items()}
     parts = [(name, _name_of(name, one), one.shape, one.reshape(-1).view(np.uint8)) for name, one in arrays.items()]
-    _core._write_weights(path, parts, dict(metadata or {}), most_bytes)
+    _core._write_weights(path, parts, metadata, most_bytes)

@@ -148,6 +148,20 @@ def test_a_path_with_a_nul_names_no_other_file(tmp_path: Path) -> None:
     assert victim.read_text() == '{"model_type": "gpt2"}' and list(tmp_path.iterdir()) == [victim]
 
 
+def test_names_and_metadata_are_texts(tmp_path: Path) -> None:
+    bearing.write_safetensors(tmp_path / "pairs", {"w": np.ones(1)}, [("a", "b")])  # type: ignore[arg-type]
+    assert bearing.read_safetensors(tmp_path / "pairs").metadata == {"a": "b"}
+    for tensors, metadata, text in (
+        ({5: np.ones(1)}, None, "tensors: a name must be str, got 5"),
+        ({b"x": np.ones(1)}, None, "tensors: a name must be str, got b'x'"),
+        ({}, {5: "a"}, "metadata: a key must be str, got 5"),
+        ({}, {"step": 5}, "metadata: 'step' must be str, got 5"),
+    ):
+        with pytest.raises(TypeError, match=rf"^\[write_safetensors\] {text}$"):
+            bearing.write_safetensors(tmp_path / "x", tensors, metadata)  # type: ignore[arg-type]
+    assert not (tmp_path / "x").exists()
+
+
 def test_names_and_texts_have_whole_characters(tmp_path: Path) -> None:
     with pytest.raises(bearing.ShapeError, match="a name '.udc00' must have whole characters"):
         bearing.write_safetensors(tmp_path / "x", {"\udc00": np.ones(1)})
