@@ -51,6 +51,16 @@ def test_keys_of_tables_of_xpos_move():
         bt.rebase(one, 3, one, 40, k)
 
 
+@pytest.mark.parametrize("to", [XPOS.replace(rope=ROPE.replace(rotary_dim=8)), XPOS.replace(centre=-0.0)])
+def test_keys_of_xpos_move_with_an_equal_spec(to):
+    k, wanted = keys(), keys()
+    bt.rebase(XPOS, 3, to, 40, k)
+    bt.rebase(XPOS, 3, XPOS, 40, wanted)
+    assert torch.equal(k, wanted)
+    torch.compile(lambda k: bt.rebase(XPOS, 40, to, 7, k), fullgraph=True, backend="aot_eager")(k)
+    assert torch.equal(k, bt.rebase(XPOS, 40, XPOS, 7, wanted))
+
+
 def test_keys_of_xpos_move_in_a_paged_cache():
     cache = torch.randn(2, 3, 4, 8, generator=torch.Generator().manual_seed(2))
     slots = torch.tensor([[6, 1, -1], [0, 3, 5]])

@@ -73,7 +73,7 @@ def rebase(
     old, old_first = positions_of("rebase", "old_positions", old_positions, sizes)
     new, new_first = positions_of("rebase", "new_positions", new_positions, sizes)
     before, after = _text_of_xpos(from_), _text_of_xpos(to)
-    if before != after:
+    if before != after and not (before and after and _is_same_xpos(before, after)):
         raise TypeError(f"[rebase] to: must be what from_ is if one of them is xPos, got {to!r}")
     if not before:
         before, after = text_of("rebase", "from_", from_), text_of("rebase", "to", to)
@@ -314,6 +314,14 @@ def _text_of_xpos(rope: object) -> str:
 
 def _text_of_spec(xpos: _core.Xpos) -> str:
     return json.dumps({"xpos": xpos.to_dict()})
+
+
+@constant
+def _is_same_xpos(before: str, after: str) -> bool:
+    """Whether specs are equal that are written in two ways, such as rotary_dim 0 and that of the whole head."""
+    one, other = (_core.Xpos.from_dict(json.loads(text)["xpos"]) for text in (before, after))
+    ropes = [of.rope.replace(rotary_dim=of.rope.rotary_dim or of.rope.head_dim) for of in (one, other)]
+    return bool(ropes[0] == ropes[1] and one.replace(rope=ropes[0]) == other.replace(rope=ropes[1]))
 
 
 @constant
