@@ -365,6 +365,23 @@ def test_wrapped_modules_are_encodings_of_what_they_wrap():
             bt.Attention(one, mask="causal")
 
 
+def test_gates_of_wavlm_are_summed_wide():
+    """In float32 also under autocast, and with weights of another type."""
+    x, weight, bias, constant = torch.randn(1, 4, 6, DIM), torch.randn(8, DIM), torch.randn(8), torch.randn(4)
+    gate = bt.wavlm_gate(x, weight, bias, constant)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(bt.wavlm_gate(x, weight, bias, constant), gate)
+        assert torch.equal(
+            bt.wavlm_gate(x.bfloat16(), weight, bias, constant).float(), gate_of_16_bits(x, weight, bias, constant)
+        )
+    with pytest.raises(TypeError, match=r"^\[wavlm_gate\] bias: must be of a floating type, got int64$"):
+        bt.wavlm_gate(x, weight, bias.long(), constant)
+
+
+def gate_of_16_bits(x, *weights):
+    return bt.wavlm_gate(x.bfloat16().float(), *weights).bfloat16().float()
+
+
 def test_tables_serve_as_encodings_too():
     q, k, v = qkv()
     spec = bearing.Rope(head_dim=DIM, pairing="half")
@@ -617,6 +634,16 @@ def test_parameters_in_own_encodings_are_learned():
             lambda: bt.Alibi(4, spec=bearing.Alibi.published(8)),
             bearing.RangeError,
             r"\[Alibi\] heads: must be 8, as spec states them, got 4",
+        ),
+        (
+            lambda: bt.Alibi(4, spec=bearing.Alibi()),
+            bearing.RangeError,
+            r"\[Alibi\] spec: must have slopes, one for each head, got none: Alibi\(slopes=\(\), form='symmetric'\)",
+        ),
+        (
+            lambda: bt.Retention(4, spec=bearing.Retention()),
+            bearing.RangeError,
+            r"\[Retention\] spec: must have rates, one for each head, got none: Retention\(rates=\(\)\)",
         ),
         (
             lambda: bt.Retention(2, spec=bearing.Retention.published(4)),

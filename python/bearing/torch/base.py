@@ -241,7 +241,11 @@ def check_sizes(called: str, **sizes: Any) -> None:
 
 
 def _check_beside(called: str, kind: str, spec: Any, sizes: dict[str, int], settings: dict[str, Any]) -> None:
-    """Raises RangeError for heads other than those of the numbers that the spec states, ValueError for another setting."""
+    """Raises RangeError for heads other than those of the numbers that the spec states, and for a spec that lacks them;
+    ValueError for another setting."""
+    for name in _by_head(kind, spec):
+        if not getattr(spec, name):
+            raise _core.RangeError(f"[{called}] spec: must have {name}, one for each head, got none: {spec!r}")
     heads = _stated_heads(kind, spec)
     if heads is not None and sizes.get("heads", heads) != heads:
         raise _core.RangeError(f"[{called}] heads: must be {heads}, as spec states them, got {sizes['heads']}")
@@ -253,10 +257,13 @@ def _check_beside(called: str, kind: str, spec: Any, sizes: dict[str, int], sett
 
 def _stated_heads(kind: str, spec: Any) -> int | None:
     """How many heads the numbers of a spec are for, such as ALiBi's slopes; None where it has no such numbers."""
-    for name, of in traits_of(kind)["parameters"].items():
-        if of["extents"] == ("heads",) and isinstance(getattr(spec, name, None), tuple):
-            return len(getattr(spec, name))
-    return None
+    return next((len(getattr(spec, name)) for name in _by_head(kind, spec)), None)
+
+
+def _by_head(kind: str, spec: Any) -> list[str]:
+    """The names of numbers that a spec states for each head."""
+    of = traits_of(kind)["parameters"]
+    return [name for name in of if of[name]["extents"] == ("heads",) and isinstance(getattr(spec, name, None), tuple)]
 
 
 def heads_of(module: nn.Module) -> int | None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ... import _core
+from ..base import no_autocast
 
 __all__ = ["wavlm_gate"]
 
@@ -20,15 +21,16 @@ def wavlm_gate(x: Tensor, weight: Tensor, bias: Tensor, constant: Tensor) -> Ten
     weight [8, head_dim], bias [8]: gru_rel_pos_linear's.
     constant [heads]: gru_rel_pos_const, without its other axes.
 
-    bfloat16 and float16 are summed in float32 and rounded once. Raises ShapeError unless the shapes fit, TypeError for
-    tensors that are not of one floating type.
+    Computed in float64 for float64, else in float32, and rounded to x's type once, also under autocast and with weights of
+    another type. Raises ShapeError unless the shapes fit, TypeError for tensors that are not of a floating type.
     """
     _check(x, weight, bias, constant)
     wide = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
     rows, weight, bias, constant = (one.to(wide) for one in (x, weight, bias, constant))
-    sums = torch.einsum("bhtd,sd->bhts", rows, weight.unflatten(0, (2, 4)).sum(1)) + bias.view(2, 4).sum(1)
-    r, s = torch.sigmoid(sums).unbind(-1)
-    return (r * (s * constant[:, None] - 1) + 2).to(x.dtype)
+    with no_autocast(x):
+        sums = torch.einsum("bhtd,sd->bhts", rows, weight.unflatten(0, (2, 4)).sum(1)) + bias.view(2, 4).sum(1)
+        r, s = torch.sigmoid(sums).unbind(-1)
+        return (r * (s * constant[:, None] - 1) + 2).to(x.dtype)
 
 
 def _check(x: Tensor, weight: Tensor, bias: Tensor, constant: Tensor) -> None:
@@ -36,8 +38,9 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor, constant: Tensor) -> None:
     for name, one in given.items():
         if not isinstance(one, Tensor):
             raise TypeError(f"[wavlm_gate] {name}: must be a tensor, got {one!r}")
-    if not x.is_floating_point():
-        raise TypeError(f"[wavlm_gate] x: must be of a floating type, got {str(x.dtype).removeprefix('torch.')}")
+        if not one.is_floating_point():
+            got = str(one.dtype).removeprefix("torch.")
+            raise TypeError(f"[wavlm_gate] {name}: must be of a floating type, got {got}")
     if x.dim() != 4:
         raise _core.ShapeError(f"[wavlm_gate] x: must have 4 axes, got shape {list(x.shape)}")
     shapes = {
@@ -47,8 +50,5 @@ def _check(x: Tensor, weight: Tensor, bias: Tensor, constant: Tensor) -> None:
     }
     for name, (axes, shape) in shapes.items():
         one = given[name]
-        if one.dtype != x.dtype:
-            wanted, got = (str(of.dtype).removeprefix("torch.") for of in (x, one))
-            raise TypeError(f"[wavlm_gate] {name}: must be {wanted}, as x is, got {got}")
         if list(one.shape) != shape:
             raise _core.ShapeError(f"[wavlm_gate] {name}: must be {axes} = {shape}, got {list(one.shape)}")
