@@ -5,9 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import io
+import re
+from fractions import Fraction
 
 import bearing
 import bearing.torch as bt
+import numpy as np
 import pytest
 import torch
 from bearing import _core
@@ -363,6 +366,32 @@ def test_wrapped_modules_are_encodings_of_what_they_wrap():
             bt.encoding_of(one)
         with pytest.raises(TypeError, match=needs + r"more=forgetting\.encoding\(x\)$"):
             bt.Attention(one, mask="causal")
+
+
+@pytest.mark.parametrize("half", [np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
+def test_any_real_number_scales_scores(half):
+    q, k, v = qkv()
+    options = {"mask": "causal", "scale": half, "soft_cap": half}
+    expected = bt.attention(q, k, v, mask="causal", scale=0.5, soft_cap=0.5)
+    assert torch.equal(bt.attention(q, k, v, **options), expected)
+    assert torch.equal(bt.Attention([], **options)(q, k, v), expected)
+    assert bt.plan(q, k, v, **options).path == "library"
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(
+    ("name", "given", "text"),
+    [
+        ("q_positions", "x", "must be a tensor, an int or None, got <class 'str'>"),
+        ("k_positions", True, "must be a tensor, an int or None, got <class 'bool'>"),
+        ("regions", 3, "must be a DualChunk, a SelfExtend, a ReRope, a list of Region or None, got 3"),
+        ("band", 3, "must be a DistanceBand or None, got 3"),
+    ],
+)
+def test_plans_refuse_what_attention_refuses(device, name, given, text):
+    x = torch.empty(1, 2, 4, DIM, device=device)
+    with pytest.raises(TypeError, match=re.escape(f"[plan] {name}: {text}")):
+        bt.plan(x, x, x, mask="causal", **{name: given})
 
 
 def test_gates_of_wavlm_are_summed_wide():

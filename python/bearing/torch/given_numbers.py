@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from numbers import Real
 from typing import Any
 
 import torch
@@ -35,7 +36,7 @@ def _index(number: Any) -> int | None:
         return None
 
 
-_NUMBERS = (int, float, torch.SymInt, torch.SymFloat)
+_NUMBERS = (int, float, Real, torch.SymInt, torch.SymFloat)
 
 
 def check_scores(function: str, scale: Any, soft_cap: Any) -> None:
@@ -46,7 +47,7 @@ def check_scores(function: str, scale: Any, soft_cap: Any) -> None:
         one = number.dim() == 0 and not number.is_sparse if isinstance(number, Tensor) else isinstance(number, _NUMBERS)
         if isinstance(number, bool) or not one:
             raise TypeError(f"[{function}] {name}: must be a number, got {number!r}")
-    if isinstance(scale, (int, float)) and not math.isfinite(scale):
+    if isinstance(scale, (int, float, Real)) and not math.isfinite(scale):
         raise RangeError(f"[{function}] scale: must be finite, got {scale}")
     if getattr(soft_cap, "is_meta", False):
         return  # it has no number

@@ -67,10 +67,10 @@ def plan(
     options: its other arguments, k_lengths, key_mask, visible, q_starts, k_starts, out_dtype and return_lse. They do not
         change the path either; only their names are looked at.
 
-    Raises RangeError, ValueError or TypeError, whose text names the argument, for encodings and options that attention
-    refuses. Shapes are not looked at.
+    Raises RangeError, ValueError or TypeError, whose text names the argument, for encodings, positions and options that
+    attention refuses. Shapes are not looked at.
     """
-    from ..functional import check_layout, check_options  # which imports this module
+    from ..functional import check_layout, check_options, positions_of  # which imports this module
 
     for name in options:
         if name not in _OTHERS:
@@ -81,13 +81,14 @@ def plan(
     check_scores("plan", scale, soft_cap)
     check_layout("plan", layout)
     given = encodings_of(encodings, "plan")
+    text = text_of_regions(regions, "plan", band=band)
+    placed = (("q_positions", q_positions), ("k_positions", k_positions))
+    positions = [at for at, _ in (positions_of("plan", *one) for one in placed) if at is not None]
     if q.device.type != "meta" and not takes(q):
         if q.is_cpu:
             return Plan("library", "The tensors are on the CPU.")
         return Plan("refused", f"There are no kernels for tensors on {q.device}.")
     parameters = tensors_of(given, torch.float32)
-    text = text_of_regions(regions, "plan", band=band)
-    positions = _tensors(q_positions, k_positions)
     why = refusal(q, k, v, parameters, forms_of(given), positions, block_table, text)
     if not why:
         return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
@@ -171,10 +172,6 @@ def _of_rows(q: Tensor, k: Tensor, v: Tensor) -> str:
     if max(q.shape[-1], v.shape[-1]) > WIDEST:
         return f"rows must have at most {WIDEST} numbers, and have {q.shape[-1]} and {v.shape[-1]}"
     return ""
-
-
-def _tensors(*positions: Any) -> list[Tensor]:
-    return [at for at in positions if isinstance(at, Tensor)]
 
 
 def _not_flex(encodings: str) -> str:
