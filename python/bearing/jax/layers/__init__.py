@@ -1,6 +1,6 @@
 """Encodings that have files of their own: parameters that a network computes for each call.
 
-A file is called like the encoding's page, and found by its name alone. ``__all__`` has its functions.
+A file is called like the encoding's page, or like its function, and found by its name alone. ``__all__`` has its functions.
 """
 
 from importlib import import_module

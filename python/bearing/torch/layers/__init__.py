@@ -1,8 +1,8 @@
 """Encodings that have files of their own: modules whose parameters a network computes for each call, and scores in
 PyTorch's own operations.
 
-A file is called like the encoding's page, and found by its name alone. ``__all__`` has its modules, and functions beside
-them. ``SCORES``, if the file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form
+A file is called like the encoding's page, or like its function, and found by its name alone. ``__all__`` has its
+modules, and functions beside them. ``SCORES``, if the file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form
 gives. ``BY_DISTANCE`` has formulas of biases by distance with their gradients, for kernels on GPUs; ``PROPORTIONAL`` names
 such biases that are a parameter of the head times a function of the distance. ``MIXED`` has, for the same kernels, scores
 that are a product of numbers of the query with a row of a table by distance.
