@@ -7,6 +7,7 @@ import inspect
 import io
 import re
 from fractions import Fraction
+from functools import partial
 
 import bearing
 import bearing.torch as bt
@@ -19,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_cases import DIM, HEADS, TIME, Case, cases, qkv, shaken
 
 CASES = cases()
+T5 = bearing.T5(direction="causal")
 
 
 @pytest.fixture(autouse=True)
@@ -376,6 +378,21 @@ def test_any_real_number_scales_scores(half):
     assert torch.equal(bt.attention(q, k, v, **options), expected)
     assert torch.equal(bt.Attention([], **options)(q, k, v), expected)
     assert bt.plan(q, k, v, **options).path == "library"
+
+
+@pytest.mark.parametrize("given", [True, np.True_, "one"])
+@pytest.mark.parametrize(
+    ("called", "name", "make"),
+    [
+        ("Forgetting", "bias", partial(bt.Forgetting, HEADS, DIM)),
+        ("GatedDecay", "temperature", partial(bt.GatedDecay, HEADS, DIM, DIM)),
+        ("T5Bias", "d_model", lambda d_model: bt.Described("T5Bias", T5, heads=2, start={"d_model": d_model})),
+    ],
+    ids=["Forgetting", "GatedDecay", "start"],
+)
+def test_truth_values_are_no_numbers(called, name, make, given):
+    with pytest.raises(TypeError, match=re.escape(f"[{called}] {name}: must be a number, got {given!r}")):
+        make(**{name: given})
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import numbers
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
@@ -14,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .. import _core
 from .encoding import Encoding, form_of, grouped, of_tensors, spec_of, traits_of
 from .functional import Layout, Positions, add, bias_matrix, turn
-from .given_numbers import whole_number
+from .given_numbers import check_number, whole_number
 from .starting import start, whole
 from .words import in_words_of
 
@@ -124,8 +123,8 @@ class Described(EncodingModule):
         _check_beside(called, kind, spec, sizes, settings or {})
         placed = placement(called, device, dtype)
         for name, number in (start or {}).items():
-            if not (number is None or isinstance(number, numbers.Real)):
-                raise TypeError(f"[{called}] {name}: must be a number, got {number!r}")
+            if number is not None:
+                check_number(called, name, number)
         names = [name for name in _core._wanted(kind, spec) if name not in without]
         # Heads share one set of parameters each, until encoding() is told of more heads than sets.
         shared = {"group": 1} if traits["grouped"] else {}

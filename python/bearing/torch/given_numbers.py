@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._core import RangeError
+from .._core import RangeError, _is_truth_value
 
 
 def whole_number(function: str, name: str, number: Any, least: int = 0, *, what: str = "") -> int:
@@ -34,6 +34,12 @@ def _index(number: Any) -> int | None:
         return operator.index(number)
     except (TypeError, RuntimeError):  # of a tensor without memory
         return None
+
+
+def check_number(function: str, name: str, number: Any) -> None:
+    """Raises TypeError for what is no real number, as True is none."""
+    if _is_truth_value(number) or not isinstance(number, Real):
+        raise TypeError(f"[{function}] {name}: must be a number, got {number!r}")
 
 
 _NUMBERS = (int, float, Real, torch.SymInt, torch.SymFloat)

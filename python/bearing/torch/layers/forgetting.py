@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from ..base import Device, EncodingModule, Linear, as_parameters, check_sizes, no_autocast, placement
 from ..encoding import Encoding, with_past
+from ..given_numbers import check_number
 from ..score_call import Call, Term
 
 __all__ = ["Forgetting"]
@@ -42,6 +43,7 @@ class Forgetting(EncodingModule):
         dtype: torch.dtype | None = None,
     ) -> None:
         check_sizes("Forgetting", heads=heads, d_model=d_model)
+        check_number("Forgetting", "bias", bias)
         super().__init__("ForgettingBias", None, ["log_forget"])
         self.gate = Linear(d_model, heads, std=None, bias_start=bias, **placement("Forgetting", device, dtype))
         self.bias = bias

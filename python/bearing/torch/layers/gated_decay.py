@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from ..base import Device, EncodingModule, as_parameters, check_sizes, no_autocast, placement
 from ..encoding import Encoding, with_past
+from ..given_numbers import check_number
 
 __all__ = ["GatedDecay"]
 
@@ -42,6 +43,7 @@ class GatedDecay(EncodingModule):
         dtype: torch.dtype | None = None,
     ) -> None:
         check_sizes("GatedDecay", heads=heads, head_dim=head_dim, d_model=d_model, rank=rank)
+        check_number("GatedDecay", "temperature", temperature)
         placed = placement("GatedDecay", device, dtype)
         super().__init__("GatedDecayTerm", None, ["log_decay"])
         if not temperature > 0:
