@@ -346,6 +346,10 @@ TEST(HfConfig, NegativeAnglesAreFrequenciesBelow0) {
                 .find("/rope_scaling/rope_type: must be default: beside negative angles a scaling is not read, got "
                       "\"linear\""),
             std::string::npos);
+  const Model large = parse_hf_config(
+      R"({"model_type": "nanochat", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32})");
+  EXPECT_EQ(large.layers.size(), 32u);
+  EXPECT_EQ(std::get<Rope>(large.layers[31].encoding).head_dim, 128);
 }
 
 TEST(HfConfig, LayersSayWhatAttentionTakes) {

@@ -251,7 +251,8 @@ bool switched_off(const Config& config) {
 
 Index numbers_in(const Rope& rope) {
   const auto* factors = std::get_if<LongRopeScaling>(&rope.scaling);
-  return std::ssize(rope.axes.pairs) +
+  const auto* given = std::get_if<ExplicitFrequencies>(&rope.scaling);
+  return std::ssize(rope.axes.pairs) + (given == nullptr ? 0 : std::ssize(given->inv_freq)) +
          (factors == nullptr ? 0 : std::ssize(factors->short_factor) + std::ssize(factors->long_factor));
 }
 
@@ -261,7 +262,8 @@ struct Ropes {
   std::vector<const Rotation*> of_layer;  ///< null where nothing turns
 };
 
-/// Each layer of the model gets its own copy of per-pair factors, so their number is bounded before the first is made.
+/// Each layer of the model gets its own copy of per-pair factors and frequencies, so their number is bounded before the
+/// first is made.
 Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const std::vector<LayerRope>& own) {
   const bool off = switched_off(config);
   // Without a window there is no sliding layer, and then all layers are rotary (EXAONE 4 1.2B).
@@ -286,7 +288,7 @@ Ropes ropes_of_layers(Config& config, const std::vector<Index>& rotary, const st
       if (at->second) turned = &*at->second;
     }
     copied += turned != nullptr ? numbers_in(turned->rope) : 0;
-    if (copied > most_copied_numbers) config.file.wrong("num_hidden_layers", "smaller for so many factors per layer");
+    if (copied > most_copied_numbers) config.file.wrong("num_hidden_layers", "smaller for so many numbers per layer");
     ropes.of_layer.push_back(turned);
   }
   return ropes;
