@@ -81,6 +81,8 @@ class Attend(support.Base):
         self.expect_error(3, "v.npy: has no numbers: the product", *attend((1, 1, 1024, 0), (1, 1, 0, 0), (1, 1, 0, (1 << 54) + 1)))
         self.expect_error(3, "q.npy: has no numbers: the output must have at most 2^26, got [1, 1, 65536, 0] times 60000",
                           *attend((1, 1, 65536, 0), (1, 1, 0, 0), (1, 1, 0, 60_000)))
+        self.expect_error(3, "k.npy: has no numbers: the output must have at most 2^26, got [4096, 1] times 65536",
+                          *attend((4096, 1), (0, 1), (0, 65536)))
 
     def test_attention_is_the_softmax_of_scaled_products_times_values(self):
         self.expect_attention(self.attend())

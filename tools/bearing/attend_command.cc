@@ -146,15 +146,17 @@ struct Visibility {
   }
 };
 
-/// What the output takes is in no file where there are no keys, or no dimensions: read_tensor() bounds the rest.
-void check_output(const Tensor& q, const Tensor& v, const CallShape& shape) {
+/// What the output takes is in no file where a file has no numbers: read_tensor() bounds the rest.
+void check_output(const Tensor& q, const Tensor& k, const Tensor& v, const CallShape& shape) {
   constexpr Index widest = 65536, most = Index{1} << 26;
   if (shape.value_dim > widest) {
     bad_file(v.file, fmt::format("must have a last extent of at most {}, got {}", widest, shape_text(v.array.shape)));
   }
-  if (q.array.bytes.empty() && shape.batch * shape.heads * shape.q_len * shape.value_dim > most) {
-    bad_file(q.file, fmt::format("has no numbers: the output must have at most 2^26, got {} times {}",
-                                 shape_text(q.array.shape), shape.value_dim));
+  if (shape.batch * shape.heads * shape.q_len * shape.value_dim <= most) return;
+  for (const Tensor* x : {&q, &k, &v}) {
+    if (!x->array.bytes.empty()) continue;
+    bad_file(x->file, fmt::format("has no numbers: the output must have at most 2^26, got {} times {}",
+                                  shape_text(q.array.shape), shape.value_dim));
   }
 }
 
@@ -178,7 +180,7 @@ CallShape shape_of(const AttendOptions& options, const Tensor& q, const Tensor& 
     bad_file(v.file, fmt::format("must have the shape of {} except for the last extent, {}, got {}", k.file,
                                  shape_text(k.array.shape), shape_text(v.array.shape)));
   }
-  check_output(q, v, shape);
+  check_output(q, k, v, shape);
   if (!options.length.empty()) shape.seq_len = parse_index("--length", options.length, 1, max_position);
   return shape;
 }
