@@ -16,7 +16,6 @@ using json::Object;
 using rapidjson::Value;
 
 constexpr std::size_t most_parts = 10'000;     // panels, series, ticks …: far more than can be seen
-constexpr std::size_t most_letters = 10'000;   // of a title, a label or a sentence or two
 constexpr Index most_colour = 1'000'000;       // taken modulo the palette's size
 constexpr json::Limits limits{64, 2'000'000};  // a matrix of 1,024 × 1,024 and more; 32 bytes a value while it is read
 
@@ -172,7 +171,8 @@ std::optional<Cells> read_cells(const Object& panel) {
   cells.y_first = number_or(of, "y_first", 0), cells.y_step = number_or(of, "y_step", 1);
   cells.categories = of.texts("categories", most_parts).value_or(std::vector<std::string>{});
   for (const std::string& category : cells.categories) {
-    if (category.size() > most_letters) of.wrong("categories", "texts of at most 10000 bytes");
+    if (category.size() <= json::longest_text) continue;
+    of.wrong("categories", "texts of at most " + std::to_string(json::longest_text) + " bytes");
   }
   for (const char* step : {"x_step", "y_step"}) {
     if (number_or(of, step, 1) == 0) of.wrong(step, "another number than 0");
