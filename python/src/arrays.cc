@@ -36,6 +36,7 @@ Array Array::writable(nb::handle from, const Argument& argument) { return {from,
 
 void Array::check_rank(std::size_t rank) const {
   if (shape().size() == rank) return;
+  if (shape().size() == 0) argument_.fail("an array of " + axes_text(rank), "shape []");  // one object that is no array
   argument_.fail_shape("an array of " + axes_text(rank), "shape " + shape_text(shape()));
 }
 

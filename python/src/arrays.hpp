@@ -54,7 +54,7 @@ class Array {
   const Extents& stride() const { return memory_.stride; }
   const void* data() const { return memory_.data; }
 
-  /// Throws ShapeError unless the array has so many axes.
+  /// Throws ShapeError unless the array has so many axes, TypeError for one object or another type.
   template <class T, int Rank>
   View<const T, Rank> view() const {
     check_rank(Rank);

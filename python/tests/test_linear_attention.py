@@ -192,7 +192,7 @@ def test_wrong_calls_are_told_by_name(rng):
         ),
         (
             lambda: f(q, k, v, mask="none", state=zeros[::-1]),
-            TypeError,
+            bearing.ShapeError,
             "[linear_attention] state: must be an array of 3",
         ),
         (lambda: f(q, k, v, mask="none", state=(zeros[0][:1], zeros[1])), bearing.ShapeError, "[linear_attention] "),

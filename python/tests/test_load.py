@@ -406,8 +406,8 @@ def test_moonshine_streaming_has_the_table_of_its_encoders_frames(saved: Any) ->
         hidden_size=24, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=4
     )
     config = tf.MoonshineStreamingConfig(
-        hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, vocab_size=20,
-        max_position_embeddings=40, encoder_config=encoder | {"sliding_windows": [[4, 2]]},
+        hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=4,
+        vocab_size=20, max_position_embeddings=40, encoder_config=encoder | {"sliding_windows": [[4, 2]]},
     )  # fmt: skip
     model, folder = saved(tf.MoonshineStreamingForConditionalGeneration, config)
     loaded = bearing.load(folder)

@@ -149,7 +149,7 @@ def own_mask(model: Any, time: int) -> torch.Tensor | None:
         frames = 8 * time
         model(torch.randn(1, frames, 16))
     hook.remove()
-    return seen[0]
+    return None if seen[0] is None else seen[0][..., :time, :time]  # the convolutions make one frame more
 
 
 @pytest.mark.parametrize("name", ["Parakeet", "NemotronAsrStreaming"])

@@ -200,8 +200,8 @@ def test_the_frameworks_gates_of_wavlm_refuse_what_does_not_fit(rng, kind):
         made, (np.ones((1, HEADS, 3, DIM), "f4"), np.ones((8, DIM), "f4"), np.ones(8, "f4"), np.ones(HEADS, "f4"))
     )
     for wrong, text in [
-        ((x[0], weight, bias, constant), r"x: must have 4 axes, got shape \[4, 3, 6\]"),
-        ((x, weight[:7], bias, constant), r"weight: must be \[8, head_dim\] = \[8, 6\], got \[7, 6\]"),
+        ((x[0], weight, bias, constant), rf"x: must have 4 axes, got shape \[4, 3, {DIM}\]"),
+        ((x, weight[:7], bias, constant), rf"weight: must be \[8, head_dim\] = \[8, {DIM}\], got \[7, {DIM}\]"),
         ((x, weight, bias[:1], constant), r"bias: must be \[8\] = \[8\], got \[1\]"),
         ((x, weight, bias, constant[:1]), r"constant: must be \[heads\] = \[4\], got \[1\]"),
     ]:

@@ -548,7 +548,7 @@ def test_every_function_is_among_the_calls():
     functions = {n for n in bt.__all__ if callable(getattr(bt, n)) and not isinstance(getattr(bt, n), type)}
     # Some have tests of their own (those of caches and norm_rotate in gpu/); the others make positions, shards, forms and
     # plans, without arithmetic, or a table for another grid, once (test_inputs.py).
-    own = {"ring_attention", "rebase", "shift", "rotate_to_cache", "norm_rotate"}
+    own = {"ring_attention", "rebase", "shift", "rotate_to_cache", "norm_rotate", "wavlm_gate"}
     others = (
         own
         | {"shard", "shard_positions", "window_positions", "encoding_of", "plan", "ScoreMod"}

@@ -11,6 +11,9 @@ namespace bearing::inspect {
 /// The number of a check that has none.
 inline constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
+/// RangeError, which names the function, unless heads, dim and length are sizes that an example may have.
+void check_sizes(const char* function, const SpecimenOptions& options);
+
 /// An example with content drawn from its seed.
 struct Probe {
   Probe(const Description& entry, const SpecimenOptions& options);

@@ -60,6 +60,7 @@ double numbers_of(const EncodingInfo& info, const Record& spec, Index dim) {
 }
 
 void check_size(const char* function, const Description& entry, const SpecimenOptions& o) {
+  check_sizes(function, o);
   const EncodingInfo* info = entry.encoding;
   // Tables of the input are only read; make() bounds them.
   if (info != nullptr && !info->inputs && !info->specs.empty() && entry.spec) {

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from .. import _core
 from .base import EncodingModule, Rows, check_spec
@@ -38,7 +38,7 @@ class Rope(EncodingModule):
     """
 
     def __init__(self, rope: _core.Rope, length: int = 2048, *, angles: str = "exact", seq_len: int = 0) -> None:
-        nn.Module.__init__(self)
+        super(EncodingModule, self).__init__()
         if not isinstance(rope, _core.Rope):
             raise TypeError(f"[Rope] rope: must be a bearing.Rope, got {rope!r}")
         length, seq_len = whole_number("Rope", "length", length), whole_number("Rope", "seq_len", seq_len)
