@@ -124,6 +124,7 @@ class Loader {
   /// Whether any tensor belongs to the encoder, or to the decoder.
   /// Names have "speech_encoder" for the "speech encoder".
   bool has_part(std::string part) const {
+    if (part == "cross-attention") part = "decoder";  // which holds what meets the encoder's rows
     std::replace(part.begin(), part.end(), ' ', '_');
     return std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
       return name.starts_with(part + ".") || name.find("." + part + ".") != name.npos;
