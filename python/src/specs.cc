@@ -72,16 +72,18 @@ std::string repr(const Record& record) {
   return text + ")";
 }
 
-/// The same with 0.0 for every -0.0: they are equal, and their texts are not.
-Value without_signed_zeros(Value value) {
+/// What is hashed in place of all that is equal to it: 0.0 for -0.0, and a rotary_dim of 0 where the whole head turns.
+Value hashed(Value value) {
   if (auto* number = std::get_if<double>(&value); number != nullptr && *number == 0) *number = 0;
   if (auto* all = std::get_if<Values>(&value)) {
-    for (Value& one : *all) one = without_signed_zeros(one);
+    for (Value& one : *all) one = hashed(one);
   }
-  if (auto* record = std::get_if<Record>(&value); record != nullptr && *record) {
-    for (const MemberInfo& one : record->type().members) {
-      record->set(one.name, without_signed_zeros(record->get(one.name)));
-    }
+  auto* record = std::get_if<Record>(&value);
+  if (record == nullptr || !*record) return value;
+  for (const MemberInfo& one : record->type().members) record->set(one.name, hashed(record->get(one.name)));
+  if (record->type().member("rotary_dim") != nullptr && record->type().member("head_dim") != nullptr) {
+    const auto whole = [&](const char* member) { return std::get<Index>(record->get(member)); };
+    if (whole("rotary_dim") == whole("head_dim")) record->set("rotary_dim", Value(Index{0}));
   }
   return value;
 }
@@ -132,20 +134,6 @@ void def_members(nb::handle made, const RecordType& type) {
   for (const ConstantInfo& one : type.constants) nb::setattr(made, one.name.c_str(), object_of(one.value));
   for (const FunctionInfo& one : type.methods) def_function(made, one, FunctionKind::method);
   for (const FunctionInfo& one : type.makers) def_function(made, one, FunctionKind::maker);
-}
-
-/// The record that is hashed in place of all that are equal to it: where the whole head turns, rotary_dim says 0.
-Record hashed(Record record) {
-  for (const MemberInfo& one : record.type().members) {
-    const Value value = record.get(one.name);
-    if (const auto* inner = std::get_if<Record>(&value); inner != nullptr && *inner) {
-      record.set(one.name, Value(hashed(*inner)));
-    }
-  }
-  if (record.type().member("rotary_dim") == nullptr || record.type().member("head_dim") == nullptr) return record;
-  const auto whole = [&](const char* member) { return std::get<Index>(record.get(member)); };
-  if (whole("rotary_dim") == whole("head_dim")) record.set("rotary_dim", Value(Index{0}));
-  return record;
 }
 
 std::string doc_of(const RecordType& type) {
@@ -235,7 +223,7 @@ void bind_spec(nb::module_& m) {
       "__hash__",
       [](const Spec& self) {
         if (self.hash == -1) {
-          const Value same = without_signed_zeros(hashed(self.record));
+          const Value same = hashed(self.record);
           self.hash = nb::hash(nb::str(repr(std::get<Record>(same)).c_str()));
         }
         return self.hash;

@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "controls.hpp"
 #include "utf8.hpp"
 
 namespace bearing::tool {
@@ -15,7 +14,7 @@ inline std::string json_text(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
     const utf8::Character c = utf8::first_character(text);
-    if (c.bytes == 0 || is_control(c.code)) {
+    if (c.bytes == 0 || utf8::is_control(c.code)) {
       const char32_t code = c.bytes == 0 ? 0xFFFD : c.code;
       quoted += {'\\', 'u', hex[code >> 12 & 15], hex[code >> 8 & 15], hex[code >> 4 & 15], hex[code & 15]};
     } else if (c.code == '"' || c.code == '\\') {

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "controls.hpp"
 #include "signals.hpp"
 #include "utf8.hpp"
 

@@ -320,8 +320,7 @@ def _text_of_spec(xpos: _core.Xpos) -> str:
 def _is_same_xpos(before: str, after: str) -> bool:
     """Whether specs are equal that are written in two ways, such as rotary_dim 0 and that of the whole head."""
     one, other = (_core.Xpos.from_dict(json.loads(text)["xpos"]) for text in (before, after))
-    ropes = [of.rope.replace(rotary_dim=of.rope.rotary_dim or of.rope.head_dim) for of in (one, other)]
-    return bool(ropes[0] == ropes[1] and one.replace(rope=ropes[0]) == other.replace(rope=ropes[1]))
+    return one == other
 
 
 @constant

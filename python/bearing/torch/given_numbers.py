@@ -19,7 +19,7 @@ def whole_number(function: str, name: str, number: Any, least: int = 0, *, what:
     must = f"[{function}] {name}: must be {what + ', ' if what else ''}a whole number from {least} on"
     if isinstance(number, torch.SymInt):  # a size that changes, which compilers follow
         return number  # type: ignore[return-value]
-    found = number if type(number) is int else _index(number)
+    found = number if type(number) is int else index_of(number)
     if found is None:
         raise TypeError(f"{must}, got {number!r}")
     if not least <= found < 2**63:
@@ -27,7 +27,8 @@ def whole_number(function: str, name: str, number: Any, least: int = 0, *, what:
     return found
 
 
-def _index(number: Any) -> int | None:
+def index_of(number: Any) -> int | None:
+    """A whole number as Python's own; None for what is none, as True is."""
     if isinstance(number, bool) or getattr(number, "dtype", None) is torch.bool:
         return None
     try:

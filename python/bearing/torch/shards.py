@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._core import RangeError
-from .given_numbers import whole_number
+from .given_numbers import index_of, whole_number
 
 Split = Literal["contiguous", "zigzag"]
 
@@ -56,7 +56,7 @@ def shard(x: Tensor, dim: int, world: int, rank: int, layout: Split = "contiguou
     if not isinstance(x, Tensor):
         raise TypeError(f"[shard] x: must be a tensor, got {type(x)}")
     axes = x.dim()
-    if isinstance(dim, bool) or not hasattr(type(dim), "__index__"):
+    if index_of(dim) is None:
         raise TypeError(f"[shard] dim: must be a whole number, got {dim!r}")
     if not -axes <= dim < axes:
         raise RangeError(f"[shard] dim: must be an axis of x, which has {axes}, got {dim}")

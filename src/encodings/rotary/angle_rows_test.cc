@@ -18,7 +18,7 @@ struct Shared {
   bool batch = false, heads = false;  ///< one set of angles for all of them
   AngleUse use = {};
 
-  Index pairs() const { return (spec.rotary_dim == 0 ? spec.head_dim : spec.rotary_dim) / 2; }
+  Index pairs() const { return spec.turned() / 2; }
   Params params(const RowCase& c) const {
     const bool queries = c.side == Side::query;
     return Params(Params::Shapes{{batch ? 1 : c.batch, heads ? 1 : c.heads / (queries ? use.group : 1),

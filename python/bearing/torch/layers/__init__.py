@@ -2,8 +2,8 @@
 PyTorch's own operations.
 
 A file is called like the encoding's page, or like its function, and found by its name alone. ``__all__`` has its
-modules, and functions beside them. ``SCORES``, if the file has it, is what :func:`bearing.torch.score_mod` adds for an encoding, in place of what its form
-gives. ``BY_DISTANCE`` has formulas of biases by distance with their gradients, for kernels on GPUs; ``PROPORTIONAL`` names
+modules, and functions beside them. ``SCORES``, if the file has it, is what :func:`bearing.torch.score_mod` adds for an
+encoding, in place of what its form gives. ``BY_DISTANCE`` has formulas of biases by distance with their gradients, for kernels on GPUs; ``PROPORTIONAL`` names
 such biases that are a parameter of the head times a function of the distance. ``MIXED`` has, for the same kernels, scores
 that are a product of numbers of the query with a row of a table by distance.
 """
@@ -23,16 +23,18 @@ def _files() -> tuple[ModuleType, ...]:
     return tuple(import_module(f"{__name__}.{file.name}") for file in iter_modules(__path__))
 
 
+def _public() -> dict[str, Any]:
+    return {name: getattr(file, name) for file in _files() for name in file.__all__}
+
+
 def classes() -> dict[str, type]:
     """The modules of all files, by name."""
-    named = {name: getattr(file, name) for file in _files() for name in file.__all__}
-    return {name: one for name, one in named.items() if isinstance(one, type)}
+    return {name: one for name, one in _public().items() if isinstance(one, type)}
 
 
 def functions() -> dict[str, Any]:
     """The functions of all files, by name."""
-    named = {name: getattr(file, name) for file in _files() for name in file.__all__}
-    return {name: one for name, one in named.items() if not isinstance(one, type)}
+    return {name: one for name, one in _public().items() if not isinstance(one, type)}
 
 
 def scores() -> dict[str, Any]:
