@@ -142,6 +142,17 @@ TEST(HfConfig, LayersBesideManyKeysAreReadWithinASecond) {
   }
 }
 
+TEST(GgufModel, OfThousandsOfWideLayersIsComparedOnceForEachWayToTurnWithinASecond) {
+  // Each comparison takes tens of milliseconds: of every layer they would take minutes.
+  const Model model = parse_hf_config(R"({"model_type": "gemma3_text", "num_hidden_layers": 4000, "head_dim": 2048,
+      "sliding_window": 512, "sliding_window_pattern": 6})");
+  const auto start = std::chrono::steady_clock::now();
+  const std::string written = gguf_bytes(gguf_model(model));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(seconds.count(), allowed_seconds);
+  EXPECT_EQ(parse_gguf(written).layers.size(), 4000u);
+}
+
 TEST(HfConfig, TextsThatAreReadHaveAtMost10000Bytes) {
   const auto text = [](std::size_t bytes) {
     return R"({"model_type": "bert", "position_embedding_type": ")" + std::string(bytes, 'x') + "\"}";

@@ -151,8 +151,10 @@ struct Numbered {
 /// `entry`, a name of that encoding, with these numbers in all of its examples. They are copied. What make(), check(),
 /// compare() and figure() then say is said of them; no seed draws any. Numbers that belong to tokens (of a learned
 /// table, gates, a dense bias) serve tokens 0, 1, … up to their last, and examples of fewer tokens use the first of
-/// them: make() throws RangeError for a length past it. Throws ShapeError for numbers of several sequences, and for
-/// those of queries and of keys that are not as many, and what the encoding's constructor throws.
+/// them: make() throws RangeError for a length past it. The example's calls throw it for a position that names none of
+/// these tokens; and where numbers add up from token to token, for queries that are not the last of the keys. Throws
+/// ShapeError for numbers of several sequences, and for those of queries and of keys that are not as many, and what the
+/// encoding's constructor throws.
 BEARING_EXPORT Numbered with_numbers(const Description& entry, const OwnNumbers& numbers);
 
 /// What the content of query and key is, in mean_scores().

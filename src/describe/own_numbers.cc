@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -158,8 +159,8 @@ class Own {
     std::vector<Index> all;
     for (Index t = 0; t < at.count; ++t) {
       const double token = at.positions.real(0, 0, t);
-      if (!(token >= 0 && token < static_cast<double>(tokens_))) {
-        throw RangeError(concat("[", info_.name, "] positions: must be from 0 to ", tokens_ - 1,
+      if (!(token >= 0 && token < static_cast<double>(tokens_) && token == std::floor(token))) {
+        throw RangeError(concat("[", info_.name, "] positions: must be whole numbers from 0 to ", tokens_ - 1,
                                 ", as there are numbers for ", tokens_, tokens_ == 1 ? " token" : " tokens", ", got ",
                                 token));
       }
@@ -168,9 +169,34 @@ class Own {
     return all;
   }
 
+  /// How many keys come before the first query, where queries must be the last of keys that follow each other.
+  Index past(const At& queries, const At& keys) const {
+    const Index before = keys.count - queries.count;
+    bool last = before >= 0;
+    for (Index k = 1; last && k < keys.count; ++k) {
+      last = keys.positions.real(0, 0, k) == keys.positions.real(0, 0, k - 1) + 1;
+    }
+    for (Index q = 0; last && q < queries.count; ++q) {
+      last = queries.positions.real(0, 0, q) == keys.positions.real(0, 0, before + q);
+    }
+    if (last) return before;
+    throw RangeError(concat("[", info_.name,
+                            "] positions: queries must be the last of the keys, and keys must follow each other, got ",
+                            ends(queries), " and ", ends(keys)));
+  }
+  static std::string ends(const At& at) {
+    if (at.count == 0) return "none";
+    return concat(at.count, " from ", at.positions.real(0, 0, 0), " to ", at.positions.real(0, 0, at.count - 1));
+  }
+
   /// An example with the numbers of these queries and keys alone, in their order.
-  Specimen for_call(const SpecimenOptions& options, const At& queries, const At& keys) const {
-    const std::vector<Index> q = tokens_at(queries), k = tokens_at(keys);
+  Specimen for_call(const SpecimenOptions& options, const At& queries, const At& keys, Index past) const {
+    std::optional<std::vector<Index>> q, k;  // where a side has numbers
+    const auto tokens_of = [&](Along whose) {
+      std::optional<std::vector<Index>>& side = whose == Along::queries ? q : k;
+      if (!side) side = tokens_at(whose == Along::queries ? queries : keys);
+      return &*side;
+    };
     const auto part = std::make_shared<Held>();
     for (std::size_t p = 0; p < held_.parameters.size(); ++p) {
       const ParameterMemory& whole = held_.parameters[p];
@@ -181,16 +207,24 @@ class Own {
         const Extent& extent = extents[missing + axis];
         const Along whose = along(extent);
         if (whose == Along::other || (extent.or_one && whole.shape[axis] == 1)) continue;
-        picked[axis] = whose == Along::queries ? &q : &k;
+        picked[axis] = tokens_of(whose);
       }
       part->add(info_.parameters[p], whole, picked);
     }
     Record settings = settings_;
-    if (settings && settings.type().member("past") != nullptr) settings.set("past", keys.count - queries.count);
+    if (counts_past()) settings.set("past", past);
     part->made = info_.make<double>()(spec_, settings, part->parameters);
     Specimen specimen{.options = options};
     act(specimen, info_, spec_, part->made, part);
     return specimen;
+  }
+
+  bool counts_past() const { return settings_ && settings_.type().member("past") != nullptr; }
+  Specimen for_rows(const SpecimenOptions& options, const At& tokens) const {
+    return for_call(options, tokens, tokens, 0);
+  }
+  Specimen for_pairs(const SpecimenOptions& options, const At& queries, const At& keys) const {
+    return for_call(options, queries, keys, counts_past() ? past(queries, keys) : 0);
   }
 
   /// Calls pick their numbers first.
@@ -198,27 +232,25 @@ class Own {
     const SpecimenOptions size = specimen.options;
     if (specimen.input_rows) {
       specimen.input_rows = [self, size](const Positions& at, View<double, 3> rows, const Executor& on) {
-        const At tokens{at, rows.shape[1]};
-        self->for_call(size, tokens, tokens).input_rows(at, rows, on);
+        self->for_rows(size, {at, rows.shape[1]}).input_rows(at, rows, on);
       };
     }
     if (specimen.turn_rows) {
       specimen.turn_rows = [self, size](Side side, const Positions& at, View<const double, 4> x, View<double, 4> y,
                                         const Executor& on) {
-        const At tokens{at, x.shape[2]};
-        self->for_call(size, tokens, tokens).turn_rows(side, at, x, y, on);
+        self->for_rows(size, {at, x.shape[2]}).turn_rows(side, at, x, y, on);
       };
     }
     if (specimen.score_terms) {
       specimen.score_terms = [self, size](const Positions& q_at, const Positions& k_at, View<const double, 4> q,
                                           View<const double, 4> k, View<double, 4> scores, const Executor& on) {
-        self->for_call(size, {q_at, q.shape[2]}, {k_at, k.shape[2]}).score_terms(q_at, k_at, q, k, scores, on);
+        self->for_pairs(size, {q_at, q.shape[2]}, {k_at, k.shape[2]}).score_terms(q_at, k_at, q, k, scores, on);
       };
     }
     if (specimen.value_terms) {
       specimen.value_terms = [self, size](const Positions& q_at, const Positions& k_at, View<const double, 4> p,
                                           View<double, 4> out, const Executor& on) {
-        self->for_call(size, {q_at, p.shape[2]}, {k_at, p.shape[3]}).value_terms(q_at, k_at, p, out, on);
+        self->for_pairs(size, {q_at, p.shape[2]}, {k_at, p.shape[3]}).value_terms(q_at, k_at, p, out, on);
       };
     }
   }

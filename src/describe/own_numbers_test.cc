@@ -123,6 +123,22 @@ TEST(OwnNumbers, NumbersOfEachTokenAreThoseOfTheTokensThatACallHas) {
       "[DenseBias] numbers: must be those of one sequence, got 2");
 }
 
+TEST(OwnNumbers, GatesThatAddUpServeQueriesThatAreTheLastOfTheKeys) {
+  const std::vector<double> gates = {-1, -2, -4, -8};
+  const Numbered fox = numbered("fox", {.parameters = {array(gates, {1, 1, 4})}});
+  const Specimen specimen = make(fox.description, {.heads = 1, .dim = 2, .length = 4});
+  const Array two(1, 2, 2), three(1, 3, 2);
+  const Array scores = specimen.scores(specimen.tokens(2, 1), specimen.tokens(3), two, three);
+  EXPECT_EQ(scores(0, 1, 0), -6);
+  EXPECT_EQ(scores(0, 0, 0), -2);
+  expect_error<RangeError>(
+      [&] { (void)specimen.scores(specimen.tokens(2), specimen.tokens(3), two, three); },
+      "[ForgettingBias] positions: queries must be the last of the keys, and keys must follow each other, got 2 from 0 to 1 "
+      "and 3 from 0 to 2");
+  expect_error<RangeError>([&] { (void)specimen.scores(specimen.tokens(3, 1), specimen.tokens(2), three, two); },
+                           "got 3 from 1 to 3 and 2 from 0 to 1");
+}
+
 /// All properties of an encoding with numbers of its own, those of a small model.
 void measure(const test::DescribedEncoding& one, const Description& entry) {
   const Index tokens = 24, heads = test::described_heads, dim = test::described_dim;
