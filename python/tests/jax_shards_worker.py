@@ -23,7 +23,8 @@ from jax_cases import close_trees
 from jax_ways import Call, calls, functions, results
 
 BATCH_AND_HEADS = P("b", "h")
-TURNS = ("manual", "explicit")  # each has half of the encodings; BEARING_EVERY_WAY in the environment asks for all
+# Each has a third of the encodings, which one has which by turns; BEARING_EVERY_WAY in the environment asks for all.
+TURNS = ("auto", "manual", "explicit")
 MOVES = re.compile(r" (all-gather|all-to-all|collective-permute)(-start)?\(")
 
 
@@ -176,7 +177,8 @@ def main(way: str) -> None:
     every = functions(rng) if way == "unchecked" else calls(rng)
     if way in TURNS and "BEARING_EVERY_WAY" not in os.environ:
         encodings = [*every][len(functions(rng)) :]
-        every = {name: call for name, call in every.items() if name not in encodings[TURNS.index(way) :: 2]}
+        mine = encodings[TURNS.index(way) :: len(TURNS)]
+        every = {name: call for name, call in every.items() if name not in encodings or name in mine}
     for name, call in every.items():
         wanted = jax.jit(results(call))(call.cut, call.whole, call.at)
         try:

@@ -147,7 +147,7 @@ WORKER = Path(__file__).with_name("jax_shards_worker.py")
 
 
 @pytest.mark.parametrize(
-    ("way", "at_least"), [("auto", 50), ("manual", 30), ("unchecked", 15), ("explicit", 30), ("nested", 12)]
+    ("way", "at_least"), [("auto", 30), ("manual", 30), ("unchecked", 15), ("explicit", 30), ("nested", 12)]
 )
 def test_shards_of_a_batch_are_as_one(way, at_least):
     """Every function and encoding, results and gradients: the worker says what each way promises, and what it leaves out."""

@@ -119,7 +119,18 @@ def made_of(launch: Launch, target: str) -> Any:
     assert "enable_fp_fusion" in launch.named
     options = {name: value for name, value in launch.named.items() if name in _OPTIONS}
     source = ASTSource(launch.kernel, *kinds_of(launch))
-    return triton.compile(source, target=TARGETS[target], options=options)
+    with triton.knobs.runtime.scope():
+        triton.knobs.runtime.add_stages_inspection_hook = _as_text
+        return triton.compile(source, target=TARGETS[target], options=options)
+
+
+def _as_text(backend: Any = None, stages: Any = None, *_: Any) -> Any:
+    """Triton asks for what its cache tells such code by, and then for changes of its stages: the last one, an assembler, which
+    takes a third of the time, makes nothing of the text."""
+    if stages is None:
+        return ("text alone",) * 2
+    stages[backend.binary_ext] = lambda text, metadata: b""
+    return None
 
 
 def code_of(launch: Launch, target: str) -> Code:
