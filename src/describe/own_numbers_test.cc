@@ -109,8 +109,9 @@ TEST(OwnNumbers, NumbersOfEachTokenAreThoseOfTheTokensThatACallHas) {
       EXPECT_EQ(last(h, 0, i), whole(h, 2, i));
     }
   }
-  expect_error<RangeError>([&] { (void)specimen.scores(specimen.tokens(1, 5), specimen.tokens(1), one, one); },
-                           "[DenseBias] positions: must be from 0 to 4, as there are numbers for 5 tokens, got 5");
+  expect_error<RangeError>(
+      [&] { (void)specimen.scores(specimen.tokens(1, 5), specimen.tokens(1), one, one); },
+      "[DenseBias] positions: must be whole numbers from 0 to 4, as there are numbers for 5 tokens, got 5");
   expect_error<ShapeError>(
       [&] {
         numbered("dense_bias", {.parameters = {array(bias, {1, 1, 10, 5})}});
@@ -131,12 +132,14 @@ TEST(OwnNumbers, GatesThatAddUpServeQueriesThatAreTheLastOfTheKeys) {
   const Array scores = specimen.scores(specimen.tokens(2, 1), specimen.tokens(3), two, three);
   EXPECT_EQ(scores(0, 1, 0), -6);
   EXPECT_EQ(scores(0, 0, 0), -2);
+  expect_error<RangeError>([&] { (void)specimen.scores(specimen.tokens(2), specimen.tokens(3), two, three); },
+                           "[ForgettingBias] positions: queries must be the last of the keys, and keys must follow "
+                           "each other, got 2 from 0 to 1 "
+                           "and 3 from 0 to 2");
   expect_error<RangeError>(
-      [&] { (void)specimen.scores(specimen.tokens(2), specimen.tokens(3), two, three); },
-      "[ForgettingBias] positions: queries must be the last of the keys, and keys must follow each other, got 2 from 0 to 1 "
-      "and 3 from 0 to 2");
-  expect_error<RangeError>([&] { (void)specimen.scores(specimen.tokens(3, 1), specimen.tokens(2), three, two); },
-                           "got 3 from 1 to 3 and 2 from 0 to 1");
+      [&] { (void)specimen.scores(specimen.tokens(3, 1), specimen.tokens(2), three, two); },
+      "[ForgettingBias] positions: queries must be the last of the keys, and keys must follow each "
+      "other, got 3 from 1 to 3 and 2 from 0 to 1");
 }
 
 /// All properties of an encoding with numbers of its own, those of a small model.
