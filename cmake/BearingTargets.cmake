@@ -24,17 +24,38 @@ function(bearing_defaults target)
   endif()
 endfunction()
 
-# bearing_simd_targets(TARGET): the instruction sets that its kernels are compiled for.
+# bearing_simd_targets(TARGET): the instruction sets that its kernels are compiled for. Where Highway is newer than 1.0.3 they are
+# the same: its targets above AVX3_DL would double the kernels' code, and with SSE2 disabled the scalar target stays the baseline
+# of x86-64. On arm64 one NEON is enough, that without AES, which no kernel needs. Vectors are kept in arrays and structs, which
+# C++ allows where their length is known: not SVE's, not RISC-V's.
 function(bearing_simd_targets target)
+  set(newer OFF)  # of unknown version, too
+  if(NOT hwy_VERSION OR hwy_VERSION VERSION_GREATER 1.0.3)
+    set(newer ON)
+  endif()
+  set(disabled "")
   if(BEARING_SCALAR_ONLY)
     target_compile_definitions(${target} PRIVATE HWY_COMPILE_ONLY_SCALAR)
   elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-    # Kernels keep vectors in arrays and structs, which C++ allows of NEON's, not of SVE's, whose length is not known.
-    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
-  elseif(BEARING_WITHOUT_AVX3)
-    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3|HWY_AVX3_DL)")
-  elseif(NOT BEARING_ALL_TARGETS)
-    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)")
+    set(disabled HWY_SVE HWY_SVE2 HWY_SVE_256 HWY_SVE2_128)
+    if(newer)
+      list(APPEND disabled HWY_NEON "(1LL<<26)")  # NEON_BF16, which not all of them name
+    endif()
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "riscv")
+    set(disabled HWY_RVV)
+  else()
+    if(BEARING_WITHOUT_AVX3)
+      set(disabled HWY_SSSE3 HWY_SSE4 HWY_AVX3 HWY_AVX3_DL)
+    elseif(NOT BEARING_ALL_TARGETS)
+      set(disabled HWY_SSSE3 HWY_SSE4 HWY_AVX3_DL)
+    endif()
+    if(newer)
+      list(APPEND disabled "(HWY_AVX3_DL-1)" "(1LL<<14)")  # all above AVX3_DL, and SSE2; not all of them name these
+    endif()
+  endif()
+  if(disabled)
+    list(JOIN disabled "|" disabled)
+    target_compile_definitions(${target} PRIVATE "HWY_DISABLED_TARGETS=(${disabled})")
   endif()
 endfunction()
 

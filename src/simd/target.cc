@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "text.hpp"
 
@@ -25,23 +27,64 @@ namespace {
 struct Named {
   std::int64_t bit;
   std::string_view name;
-  bool bf16 = false;  ///< with what has_avx512_bf16() says, which Highway 1.0.3 has no target for
+  bool bf16 = false;  ///< with what has_avx512_bf16() says, which no target of Highway's stands for here
 };
 
-// Best first. The bits are Highway's; the names are its own, in lower case.
+// Best first. The bits are Highway's; the names are its own, in lower case. What Highway 1.0.3 does not know stands
+// under #ifdef.
 constexpr Named all_targets[] = {
     {HWY_AVX3, "avx3_bf16", true},
+#ifdef HWY_AVX10_2
+    {HWY_AVX10_2, "avx10_2"},
+#endif
+#ifdef HWY_AVX3_SPR
+    {HWY_AVX3_SPR, "avx3_spr"},
+#endif
+#ifdef HWY_AVX3_ZEN4
+    {HWY_AVX3_ZEN4, "avx3_zen4"},
+#endif
     {HWY_AVX3_DL, "avx3_dl"},
     {HWY_AVX3, "avx3"},
     {HWY_AVX2, "avx2"},
     {HWY_SSE4, "sse4"},
     {HWY_SSSE3, "ssse3"},
+#ifdef HWY_SSE2
+    {HWY_SSE2, "sse2"},
+#endif
+#ifdef HWY_NEON_BF16
+    {HWY_NEON_BF16, "neon_bf16"},
+#endif
     {HWY_NEON, "neon"},
+#ifdef HWY_NEON_WITHOUT_AES
+    {HWY_NEON_WITHOUT_AES, "neon"},  // the kernels need no AES
+#endif
+#ifdef HWY_LASX
+    {HWY_LASX, "lasx"},
+#endif
+#ifdef HWY_LSX
+    {HWY_LSX, "lsx"},
+#endif
+#ifdef HWY_PPC10
+    {HWY_PPC10, "ppc10"},
+#endif
+#ifdef HWY_PPC9
+    {HWY_PPC9, "ppc9"},
+#endif
     {HWY_PPC8, "ppc8"},
+#ifdef HWY_Z15
+    {HWY_Z15, "z15"},
+#endif
+#ifdef HWY_Z14
+    {HWY_Z14, "z14"},
+#endif
+    {HWY_WASM_EMU256, "wasm_emu256"},
     {HWY_WASM, "wasm"},
     {HWY_EMU128, "scalar"},
     {HWY_SCALAR, "scalar"},
 };
+
+/// What the build may always use: every machine that starts this program has it.
+constexpr Named baseline{HWY_STATIC_TARGET, "baseline"};
 
 bool machine_has_avx512_bf16() {
 #if defined(__x86_64__)
@@ -88,12 +131,26 @@ bool usable(const Named& target) {
   return (target.bit & bits) != 0 && (!target.bf16 || machine_has_avx512_bf16());
 }
 
-const Named& must_find(std::string_view where, std::string_view name) {
+/// The targets that are usable, best first. Never none: a baseline that stands in no row above is there as "baseline".
+std::vector<const Named*> usable_targets() {
+  std::vector<const Named*> found;
+  bool with_baseline = false;
   for (const Named& target : all_targets) {
-    if (usable(target) && target.name == name) return target;
+    if (!usable(target)) continue;
+    with_baseline |= target.bit == baseline.bit;
+    if (found.empty() || found.back()->name != target.name) found.push_back(&target);
+  }
+  if (!with_baseline) found.push_back(&baseline);
+  return found;
+}
+
+const Named& must_find(std::string_view where, std::string_view name) {
+  const std::vector<const Named*> all = usable_targets();
+  for (const Named* target : all) {
+    if (target->name == name) return *target;
   }
   std::string known;
-  for (std::string_view each : simd_targets()) known.append(known.empty() ? "" : ", ").append(each);
+  for (const Named* each : all) known.append(known.empty() ? "" : ", ").append(each->name);
   throw RangeError(text::concat("[", where, "] name: must be one of ", known, ", got \"", name, "\""));
 }
 
@@ -106,11 +163,7 @@ struct State {
       set(must_find("BEARING_TARGET", wanted));
       return;
     }
-    for (const Named& best : all_targets) {
-      if (!usable(best)) continue;
-      set(best);
-      return;
-    }
+    set(*usable_targets().front());
   }
   void set(const Named& target) {
     named = &target;
@@ -148,9 +201,7 @@ std::string_view simd_target() { return state().named.load()->name; }
 
 std::vector<std::string_view> simd_targets() {
   std::vector<std::string_view> names;
-  for (const Named& target : all_targets) {
-    if (usable(target)) names.push_back(target.name);
-  }
+  for (const Named* target : usable_targets()) names.push_back(target->name);
   return names;
 }
 
