@@ -1,4 +1,4 @@
-"""A source includes the standard headers of the names that it uses, itself or through a header of ours that it includes.
+"""A source includes the standard headers of the names that it uses, and those of {fmt}, itself or through a header of ours that it includes.
 
 Builds that compile several sources as one do not see what a source forgot, as another one has included it.
 
@@ -58,14 +58,14 @@ ALSO = {"cstdlib": {"cmath"}, "utility": {"map"}, "string_view": {"string"}, "in
 
 @functools.cache
 def includes(file: pathlib.Path) -> frozenset[str]:
-    """The standard headers that a file includes, and what its includes of ours include."""
+    """The standard headers and those of {fmt} that a file includes, and what its includes of ours include."""
     found: set[str] = set()
     for kind, name in re.findall(r'^\s*#include ([<"])([^>"]+)[>"]', file.read_text(), re.M):
         places = [root / "include" / name] if kind == "<" else [file.parent / name, *(root / top / name for top in (*FOLDERS, "tools/bearing", "tests"))]
         ours = next((place.resolve() for place in places if place.exists()), None)
         if ours is not None and ours != file:
             found |= includes(ours)
-        elif "/" not in name:
+        elif "/" not in name or name.startswith("fmt/"):
             found.add(name)
     return frozenset(found)
 
@@ -84,6 +84,10 @@ def main() -> int:
             if of_it and not have & {header, *ALSO.get(header, ())}:
                 wrong += 1
                 print(f"{file.relative_to(root)} must include <{header}>, as it uses std::{', std::'.join(of_it)}")
+        # Up to {fmt} 10 <fmt/format.h> has it too.
+        if "fmt::join" in text and "fmt/ranges.h" not in have:
+            wrong += 1
+            print(f"{file.relative_to(root)} must include <fmt/ranges.h>, as it uses fmt::join")
     if seen < 1500:
         print(f"only {seen} names were found: the test looks in the wrong place")
     return int(wrong > 0 or seen < 1500)

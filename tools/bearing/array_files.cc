@@ -1,6 +1,7 @@
 #include "array_files.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "arguments.hpp"
 #include "errors.hpp"

@@ -1,6 +1,7 @@
 #include "attend_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "json_writer.hpp"
 

@@ -1,6 +1,7 @@
 #include "choose_report.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

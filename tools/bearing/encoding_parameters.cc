@@ -1,6 +1,7 @@
 #include "encoding_parameters.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

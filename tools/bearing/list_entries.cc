@@ -1,6 +1,7 @@
 #include "list_entries.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bearing/say.hpp>

@@ -1,6 +1,7 @@
 #include "list_markdown.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bearing/io.hpp>

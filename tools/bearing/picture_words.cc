@@ -1,6 +1,7 @@
 #include "picture_words.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 #include <vector>

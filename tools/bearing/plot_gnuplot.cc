@@ -1,6 +1,7 @@
 #include "plot_gnuplot.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <stdexcept>
