@@ -564,16 +564,22 @@ def test_traced_values_are_sent_to_bearing_jax(rng):
 
 def test_a_build_without_jax_says_how_to_get_one(monkeypatch):
     monkeypatch.delattr(ffi._core, "_jax_handlers")
-    with pytest.raises(ImportError, match="built without JAX's headers.*pip install --no-build-isolation"):
+    with pytest.raises(ImportError, match="built without JAX's headers") as raised:
         ffi.register()
+    # Not by a name that no package index has.
+    command = "pip install --no-build-isolation --force-reinstall --no-deps ."
+    assert str(raised.value).endswith(f"where they can be seen: in its checkout, {command}")
 
 
 def test_a_build_for_another_jax_says_so(monkeypatch):
     built = ffi._core._jax_api_version()
     assert built[0] == ffi.interface_version()[0]
     monkeypatch.setattr(ffi, "interface_version", lambda: (built[0] + 1, 0))
-    with pytest.raises(ImportError, match=r"built for version 0\.\d+ of XLA's foreign functions, jaxlib \S+ has 1\.0"):
+    with pytest.raises(
+        ImportError, match=r"built for version 0\.\d+ of XLA's foreign functions, jaxlib \S+ has 1\.0"
+    ) as raised:
         ffi.register()
+    assert str(raised.value).endswith("build it for this one: in its checkout, " + ffi.REBUILD.split(", ")[1])
 
 
 def test_scores_refuse_encodings_that_turn_rows() -> None:

@@ -16,7 +16,8 @@ from jax.custom_batching import custom_vmap
 from .. import _core
 from .shards import Axes, as_given, as_varying, run, types_of, varying_of
 
-REBUILD = "pip install --no-build-isolation --no-binary bearing-pe --force-reinstall --no-deps bearing-pe"
+# Of the checkout, as no package index has the distribution: whatever stood there under its name would be somebody else's.
+REBUILD = "in its checkout, pip install --no-build-isolation --force-reinstall --no-deps ."
 
 
 def register() -> None:
