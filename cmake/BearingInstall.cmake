@@ -9,9 +9,17 @@ set(BEARING_STATIC OFF)
 if(library_type STREQUAL "STATIC_LIBRARY")
   set(BEARING_STATIC ON)
 endif()
-# pkg-config from an installed tree that was moved as a whole: the prefix is found from the .pc file's own place.
-file(RELATIVE_PATH BEARING_PREFIX_FROM_PC /${pkgconfig_dir} /)
-string(REGEX REPLACE "/$" "" BEARING_PREFIX_FROM_PC "${BEARING_PREFIX_FROM_PC}")
+# pkg-config from an installed tree that was moved as a whole: the prefix is found from the .pc file's own place. Folders that
+# are given as absolute ones stay where they are.
+set(BEARING_PC_PREFIX ${CMAKE_INSTALL_PREFIX})
+if(NOT IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  file(RELATIVE_PATH BEARING_PC_PREFIX /${pkgconfig_dir} /)
+  string(REGEX REPLACE "/$" "" BEARING_PC_PREFIX "\${pcfiledir}/${BEARING_PC_PREFIX}")
+endif()
+foreach(folder INCLUDEDIR LIBDIR)
+  set(BEARING_PC_${folder} "\${prefix}")
+  cmake_path(APPEND BEARING_PC_${folder} ${CMAKE_INSTALL_${folder}})
+endforeach()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bearing DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.hpp"
@@ -70,4 +78,4 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/bearing-config.cmake.i
 write_basic_package_version_file(bearing-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bearing-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/bearing-config-version.cmake
         DESTINATION ${config_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD-PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

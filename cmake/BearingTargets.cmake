@@ -112,6 +112,38 @@ function(bearing_in_bunches target)
   target_compile_options(${target} PRIVATE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endfunction()
 
+# bearing_rapidjson(TARGET): its sources include RapidJSON. Packages of 1.1.0 say where that is in one variable, newer ones in
+# another one, and have a target.
+function(bearing_rapidjson target)
+  find_package(RapidJSON REQUIRED)
+  set(folders ${RapidJSON_INCLUDE_DIRS} ${RAPIDJSON_INCLUDE_DIRS})
+  foreach(one RapidJSON rapidjson)
+    if(TARGET ${one})
+      set(folders $<TARGET_PROPERTY:${one},INTERFACE_INCLUDE_DIRECTORIES>)
+      break()
+    endif()
+  endforeach()
+  if(NOT folders)
+    message(FATAL_ERROR "RapidJSON's package must have a target RapidJSON, or its folder in RapidJSON_INCLUDE_DIRS, got neither "
+                        "from ${RapidJSON_CONFIG}")
+  endif()
+  target_include_directories(${target} SYSTEM PRIVATE ${folders})
+endfunction()
+
+# bearing_rpath(TARGET FOLDER): once installed, the target finds our shared libraries from its own place, which is FOLDER, so that
+# the tree can be moved. CMAKE_INSTALL_RPATH says another place, CMAKE_SKIP_INSTALL_RPATH none.
+function(bearing_rpath target folder)
+  if(BUILD_SHARED_LIBS AND NOT DEFINED CMAKE_INSTALL_RPATH)
+    set(here "$ORIGIN")
+    if(APPLE)
+      set(here "@loader_path")
+    endif()
+    file(RELATIVE_PATH libraries ${folder} ${CMAKE_INSTALL_FULL_LIBDIR})
+    cmake_path(APPEND here ${libraries})
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH ${here})
+  endif()
+endfunction()
+
 # bearing_fuzzed(TARGET): its sources read what strangers wrote, so fuzzers see which way they take. Not so arithmetic, whose
 # comparisons would be most of what a fuzzer does.
 function(bearing_fuzzed target)
@@ -143,6 +175,7 @@ function(bearing_library target)
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
                                        PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  bearing_rpath(${target} ${CMAKE_INSTALL_FULL_LIBDIR})
   if(BUILD_SHARED_LIBS AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
     target_link_options(${target} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/bearing.map)
   endif()

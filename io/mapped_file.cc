@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <utility>
@@ -13,6 +14,9 @@ namespace bearing {
 using posix::fail;
 using posix::fail_errno;
 using posix::KeepErrno;
+
+static_assert(std::endian::native == std::endian::little,
+              "bearing::io needs a little-endian machine: mapped numbers are as they lie");
 
 MappedFile::MappedFile(const std::string& path)
     : path_(path),

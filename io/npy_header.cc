@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <bearing/error.hpp>
+#include <bit>
 #include <charconv>
 #include <limits>
 
 namespace bearing::npy {
 namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "bearing::io needs a little-endian machine: numbers of .npy files are as they lie");
 
 constexpr std::string_view magic{"\x93NUMPY", 6};
 constexpr std::size_t max_rank = 32;

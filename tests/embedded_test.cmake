@@ -22,3 +22,21 @@ foreach(command IN LISTS commands)
   endif()
 endforeach()
 message(STATUS "${count} sources")
+
+# What only computes needs neither RapidJSON nor oneTBB, and with a Highway of unknown version x86-64 keeps its targets.
+file(REMOVE_RECURSE ${WORK})
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE}/tests/embedded -B ${WORK} -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DALONE=ON
+                        -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -DCMAKE_DISABLE_FIND_PACKAGE_RapidJSON=ON
+                        -DCMAKE_DISABLE_FIND_PACKAGE_TBB=ON
+                RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT result EQUAL 0)
+  message(FATAL_ERROR "${output}")
+endif()
+file(READ ${WORK}/compile_commands.json commands)
+if(commands MATCHES "/io/npy.cc" OR NOT commands MATCHES "/src/simd/target.cc")
+  message(FATAL_ERROR "${WORK}/compile_commands.json: must have the sources of bearing::bearing alone")
+endif()
+cmake_host_system_information(RESULT processor QUERY OS_PLATFORM)
+if(processor STREQUAL "x86_64" AND NOT commands MATCHES "HWY_DISABLED_TARGETS=[^ ]*HWY_AVX3_DL-1[^ ]*1LL<<14")
+  message(FATAL_ERROR "${WORK}/compile_commands.json: must disable SSE2 and what is above AVX3_DL")
+endif()

@@ -1,0 +1,58 @@
+# cmake -DSOURCE= -DWORK= -DCXX= -P configured_test.cmake
+#
+# Configures the project as packagers do, and looks at what it would build and install. Nothing is compiled.
+cmake_minimum_required(VERSION 3.25)
+
+file(REMOVE_RECURSE ${WORK})
+function(configure name)
+  execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/${name} -G Ninja -DCMAKE_CXX_COMPILER=${CXX}
+                          -DBEARING_BUILD_TESTS=OFF -DBEARING_BUILD_EXAMPLES=OFF ${ARGN}
+                  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${name}: ${output}")
+  endif()
+endfunction()
+
+# must_have(FILE REGEX): some line of the file is that.
+function(must_have file regex)
+  file(STRINGS ${file} found REGEX "${regex}")
+  if(NOT found)
+    file(READ ${file} text)
+    message(FATAL_ERROR "${file}: must have a line like ${regex}, got\n${text}")
+  endif()
+endfunction()
+
+# RapidJSON's folder, as its package of 1.1.0 says it, and as newer ones do.
+foreach(kind "set(RAPIDJSON_INCLUDE_DIRS FOLDER)" "set(RapidJSON_INCLUDE_DIRS FOLDER)"
+        "add_library(RapidJSON INTERFACE IMPORTED)\nset_property(TARGET RapidJSON PROPERTY INTERFACE_INCLUDE_DIRECTORIES FOLDER)")
+  set(folder ${WORK}/rapidjson/include)
+  file(MAKE_DIRECTORY ${folder})
+  string(REPLACE FOLDER ${folder} config "${kind}")
+  file(WRITE ${WORK}/rapidjson/RapidJSONConfig.cmake "${config}\n")
+  file(REMOVE_RECURSE ${WORK}/json)
+  configure(json -DRapidJSON_DIR=${WORK}/rapidjson)
+  foreach(source io/json_file tools/bearing/config_json)
+    must_have(${WORK}/json/compile_commands.json "command.*-isystem ${folder} .*${source}.cc")
+  endforeach()
+endforeach()
+
+# pkg-config's files with folders below the prefix, which may then be moved, and with absolute ones.
+configure(below -DCMAKE_INSTALL_PREFIX=/opt/b -DCMAKE_INSTALL_LIBDIR=lib/arch -DBUILD_SHARED_LIBS=ON)
+must_have(${WORK}/below/bearing.pc "^prefix=\\\${pcfiledir}/\\.\\./\\.\\./\\.\\.\$")
+must_have(${WORK}/below/bearing.pc "^includedir=\\\${prefix}/include\$")
+must_have(${WORK}/below/bearing.pc "^libdir=\\\${prefix}/lib/arch\$")
+must_have(${WORK}/below/tools/bearing/cmake_install.cmake " RPATH \"..ORIGIN/\\.\\./lib/arch\"")
+must_have(${WORK}/below/cmake_install.cmake " RPATH \"..ORIGIN\"")
+configure(absolute -DCMAKE_INSTALL_PREFIX=/opt/b -DCMAKE_INSTALL_LIBDIR=/opt/b-lib/lib -DCMAKE_INSTALL_INCLUDEDIR=/opt/b-dev/include)
+must_have(${WORK}/absolute/bearing.pc "^prefix=/opt/b\$")
+must_have(${WORK}/absolute/bearing.pc "^includedir=/opt/b-dev/include\$")
+must_have(${WORK}/absolute/bearing.pc "^libdir=/opt/b-lib/lib\$")
+
+# The module alone asks for no library of the command. (Python's own needs may be missing here.)
+execute_process(COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/module -G Ninja -DCMAKE_CXX_COMPILER=${CXX} -DBEARING_BUILD_TESTS=OFF
+                        -DBEARING_BUILD_EXAMPLES=OFF -DBEARING_BUILD_PYTHON=ON -DBEARING_BUILD_TOOL=OFF
+                        -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON
+                OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(output MATCHES "libcli11-dev|libfmt-dev")
+  message(FATAL_ERROR "BEARING_BUILD_TOOL=OFF: must not ask for the command's libraries, got\n${output}")
+endif()
