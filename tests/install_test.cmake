@@ -18,12 +18,24 @@ file(REMOVE_RECURSE ${WORK}/stage ${WORK}/moved ${WORK}/consumer)
 if(SHARED)
   set(built ${WORK}/build)
   run(${CMAKE_COMMAND} -S ${SOURCE} -B ${built} -G Ninja -DCMAKE_CXX_COMPILER=${CXX} ${OPTIONS} -DBUILD_SHARED_LIBS=ON
-      -DBEARING_BUILD_TESTS=OFF -DBEARING_BUILD_TOOL=OFF -DBEARING_BUILD_EXAMPLES=OFF)
+      -DBEARING_BUILD_TOOL=ON -DBEARING_BUILD_TESTS=OFF -DBEARING_BUILD_EXAMPLES=OFF)
   run(${CMAKE_COMMAND} --build ${built})
 endif()
 run(${CMAKE_COMMAND} --install ${built} --prefix ${WORK}/stage)
 file(RENAME ${WORK}/stage ${WORK}/moved)
 set(prefix ${WORK}/moved)
+
+set(shared_files LICENSE THIRD-PARTY.md)
+if(EXISTS ${prefix}/bin/bearing)
+  list(APPEND shared_files bash-completion/completions/bearing vendor_completions.d/bearing.fish site-functions/_bearing)
+endif()
+foreach(file ${shared_files})
+  file(GLOB_RECURSE found ${prefix}/share/*)
+  list(FILTER found INCLUDE REGEX "/${file}$")
+  if(NOT found)
+    message(FATAL_ERROR "${file} must be installed under ${prefix}/share")
+  endif()
+endforeach()
 
 # No header of another library is needed, and every header of ours can be included first.
 file(GLOB_RECURSE headers RELATIVE ${prefix}/include ${prefix}/include/*.hpp)
@@ -91,6 +103,17 @@ foreach(compiler ${CXX} ${other})
   run(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${library_dir} ${WORK}/by-pkg-config)
   message(STATUS "pkg-config, ${compiler}: ${output}")
 endforeach()
+# The command, and a program that names one library alone, find the others beside it, without LD_LIBRARY_PATH.
+if(SHARED)
+  run(${prefix}/bin/bearing --version)
+  file(WRITE ${WORK}/io_only.cc "#include <bearing/io.hpp>\nint main() { return bearing::parse_rope(\"{}\").head_dim; }\n")
+  run(${CXX} -std=c++20 -I${prefix}/include ${WORK}/io_only.cc -o ${WORK}/io_only -L${library_dir} -Wl,--as-needed
+      -Wl,-rpath,${library_dir} -Wl,-rpath-link,${library_dir} -lbearing_io)
+  run(ldd ${WORK}/io_only)
+  if(output MATCHES "not found" OR NOT output MATCHES "libbearing\\.so")
+    message(FATAL_ERROR "a program that links bearing_io must find bearing beside it, got\n${output}")
+  endif()
+endif()
 # An older C++ is told apart at once.
 execute_process(COMMAND ${CXX} -std=c++17 -fsyntax-only ${SOURCE}/tests/consumer/main.cc ${flags}
                 RESULT_VARIABLE result ERROR_VARIABLE output)
