@@ -1,6 +1,8 @@
 # What `cmake --install` puts in place: headers, libraries, the command, and two ways to find them: find_package(bearing)
 # with the components io and threads, and pkg-config's bearing, bearing-io and bearing-threads.
+# `--component bearing_runtime` is what programs need where they run, bearing_development the rest.
 include(CMakePackageConfigHelpers)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME bearing_development)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/bearing)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -52,7 +54,8 @@ endfunction()
 # install_component(TARGET SUFFIX HEADERS …): one export set per component, so that each can be left out.
 function(install_component target suffix)
   install(TARGETS ${target} EXPORT bearing${suffix}-targets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT bearing_runtime NAMELINK_COMPONENT bearing_development
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT bearing${suffix}-targets NAMESPACE bearing:: DESTINATION ${config_dir})
   if(ARGN)
     list(TRANSFORM ARGN PREPEND ${PROJECT_SOURCE_DIR}/include/bearing/)
@@ -78,4 +81,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/bearing-config.cmake.i
 write_basic_package_version_file(bearing-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/bearing-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/bearing-config-version.cmake
         DESTINATION ${config_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD-PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD-PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        COMPONENT bearing_runtime)
