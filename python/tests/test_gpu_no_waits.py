@@ -91,7 +91,7 @@ def test_launches_wait_for_nothing():
         ),
         "norm_rotate": lambda: norm.norm_rotate(q, weight, 1e-6, at, PLAIN.table, "bhtd"),
         "norm_rotate's backward": lambda: norm.norm_rotate(q, weight, 1e-6, at, PLAIN.table, "bhtd", q),
-        "hub": lambda: hub._turn._init_fn(q, k, angles, angles, False, False),
+        "hub": lambda: hub._turn._init_fn(q, k, angles, angles, False, False, False),
     }
     with recorded(launch, "turn_kernel"), recorded(norm, "norm_kernel"):
         for name, call in calls.items():

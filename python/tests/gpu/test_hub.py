@@ -3,6 +3,7 @@ transformers' own function, with training."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 from pathlib import Path
@@ -24,8 +25,13 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rotary(folder):
-    return hub_kernels.get_local_kernel(folder).apply_rotary_transformers
+def repository(folder):
+    return hub_kernels.get_local_kernel(folder)
+
+
+@pytest.fixture(scope="module")
+def rotary(repository):
+    return repository.apply_rotary_transformers
 
 
 def heads(device, dtype=torch.float32, dim=8, time_first=False):
@@ -91,6 +97,66 @@ def test_part_of_a_head_turns(rotary, device):
         assert torch.equal(x[..., 6:], whole[..., 6:])
 
 
+def functions_of_the_slot():
+    """Those of transformers that ask for it, each source once: models that have it, and the function."""
+    models = {}
+    for path in sorted(Path(llama.__file__).parents[1].glob("*/modeling_*.py")):
+        source = path.read_text(encoding="utf-8")
+        if '"rotary_pos_emb"' not in source:
+            continue
+        parts = [part for part in ast.parse(source).body if isinstance(part, ast.FunctionDef) and "rot" in part.name]
+        parts = [part for part in parts if part.name in ("rotate_half", "_apply_rotary_emb", "apply_rotary_pos_emb")]
+        asked = any("rotary_pos_emb" in ast.unparse(one) for part in parts for one in part.decorator_list)
+        assert asked, path
+        for part in parts:
+            part.decorator_list = []
+            if isinstance(part.body[0], ast.Expr):  # what it says of itself
+                del part.body[0]
+        models.setdefault("\n".join(map(ast.unparse, parts)), []).append(path.parent.name)
+    for source, names in models.items():
+        home = {}
+        exec(f"from __future__ import annotations\nimport torch\n{source}", home)
+        yield names, home["apply_rotary_pos_emb"]
+
+
+def test_which_models_of_transformers_it_serves(repository, device):
+    """All by their own function's numbers, except one that turns neighbours."""
+    q, k = heads(device)
+    cos, sin = cosines(device)
+    once = cos[..., :4], sin[..., :4]
+    served = {"apply_rotary_transformers": [], "apply_rotary_half_width": [], "": []}
+    for names, own in functions_of_the_slot():
+        try:
+            wanted, name, given = own(q, k, cos, sin), "apply_rotary_transformers", (cos, sin)
+        except RuntimeError:
+            wanted, name, given = own(q, k, *once), "apply_rotary_half_width", once
+            with pytest.raises(ValueError, match="cos: must not be half as wide as heads of 8"):
+                repository.apply_rotary_transformers(q, k, *once)
+        found = getattr(repository, name)(q, k, *given)
+        same = all(torch.allclose(x, y, rtol=0, atol=2**-20) for x, y in zip(found, wanted, strict=True))
+        served[name if same else ""] += names
+    assert len(served["apply_rotary_transformers"]) > 100
+    assert served["apply_rotary_half_width"] == ["gpt_oss"] and served[""] == ["openai_privacy_filter"]
+
+
+@pytest.mark.parametrize("unsqueeze_dim", [1, 2])
+def test_cosines_may_be_there_once_for_each_pair(repository, unsqueeze_dim, device):
+    q, k = (x.requires_grad_() for x in heads(device, time_first=unsqueeze_dim == 2, dim=10))
+    cos, sin = cosines(device, 2, dim=6)
+    wanted = repository.apply_rotary_transformers(q, k, cos, sin, unsqueeze_dim)
+    found = repository.apply_rotary_half_width(q, k, cos[..., :3], sin[..., :3], unsqueeze_dim)
+    weights = [torch.randn_like(x) for x in found]
+    gradients = [torch.autograd.grad(out, (q, k), weights) for out in (found, wanted)]
+    for x, y in ((found, wanted), gradients):
+        assert all(torch.equal(one, other) for one, other in zip(x, y, strict=True))
+    layer = repository.layers.apply_rotary_half_width()
+    assert torch.equal(layer(q, k, cos[..., :3], sin[..., :3], unsqueeze_dim)[0], found[0])
+    with pytest.raises(
+        ValueError, match=r"\[apply_rotary_half_width\] q: must have 4 axes, the last at least 12, twice"
+    ):
+        repository.apply_rotary_half_width(q, k, cos, sin, unsqueeze_dim)
+
+
 def test_a_kernelized_model_trains(folder, rotary, device):
     """As transformers does it: the function is a layer that the package kernels may replace."""
     own_function = getattr(llama.apply_rotary_pos_emb, "__wrapped__", llama.apply_rotary_pos_emb)
@@ -132,6 +198,7 @@ def test_wrong_calls_say_what_must_hold(rotary, device):
         ((q, torch.cat([k, k], -1), cos, sin), "k: must have batch 2, time 4 and head_dim 8"),
         ((q, k, cos[:, :3], sin[:, :3]), "cos: must have 2 or 1 sequences of 4 tokens"),
         ((q, k, cos, sin[..., :4]), "cos and sin: must be"),
+        ((q, k, cos[..., :4], sin[..., :4]), r"cos: must not be half as wide as heads of 8, got \[1, 4, 4\]"),
         ((q, k, cos.requires_grad_(), sin), "must not require gradients"),
     ]:
         with pytest.raises(ValueError, match=text):

@@ -28,47 +28,70 @@ def apply_rotary_transformers(
 
     Returns two new tensors, in the types of q and k. Arithmetic is float32 (float64 for float64), rounded once, whatever
     the type of cos and sin. Differentiable in q and k.
+
+    A rotary_dim of half of head_dim is refused: gpt-oss gives cosines of that width for whole heads, and is served by
+    apply_rotary_half_width.
     """
+    return _applied("apply_rotary_transformers", q, k, cos, sin, unsqueeze_dim, False)
+
+
+def apply_rotary_half_width(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The same for cosines and sines that are there once for each pair, [batch or 1, time, rotary_dim / 2], as gpt-oss
+    makes them."""
+    return _applied("apply_rotary_half_width", q, k, cos, sin, unsqueeze_dim, True)
+
+
+def _applied(
+    function: str, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int, once: bool
+) -> tuple[Tensor, Tensor]:
+    """once: cosines are there once for each pair."""
     if unsqueeze_dim not in (1, 2):
-        raise ValueError(f"[apply_rotary_transformers] unsqueeze_dim: must be 1 or 2, got {unsqueeze_dim}")
+        raise ValueError(f"[{function}] unsqueeze_dim: must be 1 or 2, got {unsqueeze_dim}")
+    rotary_dim = cos.shape[-1] * (1 + once)
     for name, x in (("q", q), ("k", k)):
-        if x.dim() != 4 or x.shape[-1] < cos.shape[-1]:
+        if x.dim() != 4 or x.shape[-1] < rotary_dim:
+            of_cos = "twice what cos has" if once else "as cos has"
             raise ValueError(
-                f"[apply_rotary_transformers] {name}: must have 4 axes, the last at least {cos.shape[-1]} as cos has, got "
-                f"{list(x.shape)}"
+                f"[{function}] {name}: must have 4 axes, the last at least {rotary_dim}, {of_cos}, got {list(x.shape)}"
             )
-    if cos.shape != sin.shape or cos.dim() != 3 or cos.shape[-1] % 2:
+    if not once and q.shape[-1] == 2 * rotary_dim > 0:
         raise ValueError(
-            "[apply_rotary_transformers] cos and sin: must be [batch or 1, time, rotary_dim], rotary_dim even, got "
-            f"{list(cos.shape)} and {list(sin.shape)}"
+            f"[{function}] cos: must not be half as wide as heads of {q.shape[-1]}, got {list(cos.shape)}: if it has a cosine "
+            "for each pair of a whole head, as gpt-oss gives them, the function is apply_rotary_half_width; if half of a "
+            f"head turns, give q and k as x[..., :{rotary_dim}]"
         )
+    if cos.shape != sin.shape or cos.dim() != 3 or rotary_dim % 2:
+        axes = "[batch or 1, time, rotary_dim / 2]" if once else "[batch or 1, time, rotary_dim], rotary_dim even"
+        raise ValueError(f"[{function}] cos and sin: must be {axes}, got {list(cos.shape)} and {list(sin.shape)}")
     time_axis = 2 if unsqueeze_dim == 1 else 1
     time = q.shape[time_axis]
     if (k.shape[0], k.shape[time_axis], k.shape[3]) != (q.shape[0], time, q.shape[3]):
         raise ValueError(
-            f"[apply_rotary_transformers] k: must have batch {q.shape[0]}, time {time} and head_dim {q.shape[3]} as q has, "
+            f"[{function}] k: must have batch {q.shape[0]}, time {time} and head_dim {q.shape[3]} as q has, "
             f"got {list(k.shape)}"
         )
     for name, x in (("k", k), ("cos", cos), ("sin", sin)):
         if x.device != q.device:
-            raise TypeError(
-                f"[apply_rotary_transformers] {name}: must be on the device of q, {q.device}, got {x.device}"
-            )
+            raise TypeError(f"[{function}] {name}: must be on the device of q, {q.device}, got {x.device}")
     if cos.shape[1] != time or cos.shape[0] not in (1, q.shape[0]):
         raise ValueError(
-            f"[apply_rotary_transformers] cos: must have {q.shape[0]} or 1 sequences of {time} tokens, got {list(cos.shape)}"
+            f"[{function}] cos: must have {q.shape[0]} or 1 sequences of {time} tokens, got {list(cos.shape)}"
         )
     if torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad):
-        raise ValueError("[apply_rotary_transformers] cos and sin: must not require gradients, which would be lost")
-    return _turn(q, k, cos, sin, unsqueeze_dim == 2, False)
+        raise ValueError(f"[{function}] cos and sin: must not require gradients, which would be lost")
+    return _turn(q, k, cos, sin, unsqueeze_dim == 2, False, once)
 
 
 @torch.library.custom_op(_NAME, mutates_args=())
-def _turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, time_first: bool, transposed: bool) -> tuple[Tensor, Tensor]:
+def _turn(
+    q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, time_first: bool, transposed: bool, once: bool
+) -> tuple[Tensor, Tensor]:
     """Both rotated, or by the opposite angles."""
     outs = [torch.empty_like(x, memory_format=torch.preserve_format) for x in (q, k)]
     pairs = [(_heads(x, time_first), _heads(y, time_first)) for x, y in zip((q, k), outs, strict=True)]
-    half = cos.shape[-1] // 2
+    half = cos.shape[-1] if once else cos.shape[-1] // 2
     if half:
         # The kernel reads both by the strides of one, and each row densely.
         cos, sin = (x.detach().contiguous()[..., :half] for x in (cos, sin))
@@ -83,19 +106,19 @@ def _turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, time_first: bool, tran
 
 
 @_turn.register_fake
-def _(q, k, cos, sin, time_first, transposed):
+def _(q, k, cos, sin, time_first, transposed, once):
     return torch.empty_like(q), torch.empty_like(k)
 
 
 def _context(ctx, inputs, output):
-    _, _, cos, sin, ctx.time_first, ctx.transposed = inputs
+    _, _, cos, sin, ctx.time_first, ctx.transposed, ctx.once = inputs
     ctx.save_for_backward(cos, sin)
 
 
 def _backward(ctx, d_q, d_k):
     cos, sin = ctx.saved_tensors
-    d_q, d_k = _turn(d_q, d_k, cos, sin, ctx.time_first, not ctx.transposed)
-    return d_q, d_k, None, None, None, None
+    d_q, d_k = _turn(d_q, d_k, cos, sin, ctx.time_first, not ctx.transposed, ctx.once)
+    return d_q, d_k, *[None] * 5
 
 
 _turn.register_autograd(_backward, setup_context=_context)
@@ -119,3 +142,13 @@ class _ApplyRotary(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
         return apply_rotary_transformers(q, k, cos, sin, unsqueeze_dim)
+
+
+class _ApplyRotaryHalfWidth(nn.Module):
+    """The same for cosines that are there once for each pair."""
+
+    can_torch_compile = True
+    has_backward = True
+
+    def forward(self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
+        return apply_rotary_half_width(q, k, cos, sin, unsqueeze_dim)
