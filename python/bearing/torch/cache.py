@@ -3,9 +3,11 @@
 A cache is paged if slots are given: it is [blocks, kv_heads, block_size, head_dim] then, and token t of sequence b stands
 in row ``slots[b, t] % block_size`` of block ``slots[b, t] // block_size``; −1 names no row.
 
-On the CPU a slot below −1 or past the cache, the same slot twice, and two caches that share memory are refused before
-anything is written. On a GPU the numbers of slots are not looked at, as that would wait for the device: slots below 0 name
-no row there, a slot past the cache is an access out of bounds, and of two tokens in one slot it is not said which one stays.
+Caches that share memory, with each other or between their own numbers, are refused before anything is written, and on the
+CPU a slot below −1 or past the cache, and the same slot twice. On a GPU the numbers of slots are not looked at, as that
+would wait for the device: slots below 0 name no row there, a slot past the cache is an access out of bounds, of two tokens
+that are written to one slot it is not said which one stays, and a row that is moved in place and named twice may be moved
+twice, or in part.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from .compiling import constant, constant_of
 from .dispatch import with_or_without_numbers
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
+from .in_place import share_memory
 from .ops import arithmetic_of, in_order_of
 from .rows import of_one_length
 from .triton import device
@@ -162,6 +165,7 @@ def _rebase(
     layout: str,
 ) -> None:
     _check_rows("rebase", slots, k)
+    _check_memory("rebase", ("k", k))
     xpos = json.loads(from_).get("xpos")
     old = old_first if old_positions is None else old_positions
     new = new_first if new_positions is None else new_positions
@@ -181,6 +185,7 @@ def _rebase(
 @torch.library.custom_op("bearing::shift_", mutates_args=("k",))
 def _shift(k: Tensor, by: int, slots: Optional[Tensor], form: str, layout: str) -> None:
     _check_rows("shift", slots, k)
+    _check_memory("shift", ("k", k))
     if device.takes(k):
         from .triton.cache import shift as shift_there
 
@@ -204,7 +209,7 @@ def _write(
     v_scale: float,
 ) -> Tensor:
     _check_rows("rotate_to_cache", slots, k_cache)
-    _check_apart(k_cache, v_cache)
+    _check_memory("rotate_to_cache", ("k_cache", k_cache), ("v_cache", v_cache))
     at = first if positions is None else positions
     if device.takes(q):
         from .triton.cache import rotate_to_cache as write_there
@@ -357,8 +362,14 @@ def _check_slots(function: str, k: Tensor, slots: Tensor | None, layout: str) ->
             f"[{function}] k: must be [blocks, kv_heads, block_size, head_dim] with slots, and layout 'bhtd', got "
             f"{list(k.shape)} and {layout!r}"
         )
+    _check_blocks(function, "k", k)
     _check_slot_numbers(function, slots, k)
     return slots.shape[0]
+
+
+def _check_blocks(function: str, name: str, cache: Tensor) -> None:
+    if cache.shape[2] == 0:
+        raise _core.ShapeError(f"[{function}] {name}: must have rows in its blocks, got {list(cache.shape)}")
 
 
 def _check_slot_numbers(function: str, slots: Tensor, cache: Tensor) -> None:
@@ -390,21 +401,29 @@ def _check_rows(function: str, slots: Tensor | None, cache: Tensor) -> None:
         raise _core.RangeError(f"[{function}] slots: must name each row once, got {int(twice[0])} twice")
 
 
-def _check_apart(k_cache: Tensor, v_cache: Tensor) -> None:
-    """Raises ShapeError if the caches have a number in common, which would be a key and a value at once."""
-    if not k_cache.is_cpu or k_cache.untyped_storage().data_ptr() != v_cache.untyped_storage().data_ptr():
-        return
-    of_bytes = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[k_cache.element_size()]
-    k, v = (x.detach().view(of_bytes).numpy() for x in (k_cache, v_cache))
-    try:
-        shared = np.shares_memory(k, v, max_work=_MOST_WORK)
-    except RuntimeError:  # it would take long to find out
-        return
-    if shared:
-        raise _core.ShapeError("[rotate_to_cache] v_cache: must share no memory with k_cache, got caches that overlap")
+def _check_memory(function: str, *caches: tuple[str, Tensor]) -> None:
+    """Raises ShapeError if two numbers of caches that are written share memory, which are a key and a value at once, or a
+    key that would move twice. Their places say so, on every device."""
+    for name, cache in caches:
+        if not _is_distinct(tuple(cache.shape), cache.stride()):
+            raise _core.ShapeError(
+                f"[{function}] {name}: no two elements may share memory, got strides {list(cache.stride())} for shape "
+                f"{list(cache.shape)}"
+            )
+    if len(caches) == 2 and share_memory(caches[0][1], caches[1][1]):
+        raise _core.ShapeError(f"[{function}] v_cache: must share no memory with k_cache, got caches that overlap")
 
 
-_MOST_WORK = 100_000  # steps of a search, a millisecond or so
+@functools.lru_cache(maxsize=256)
+def _is_distinct(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether each axis steps over all that the axes with smaller strides span, as the library asks."""
+    span = 1
+    for step, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1:
+            if step < span:
+                return 0 in shape
+            span += (size - 1) * step
+    return True
 
 
 def _whole_of(by: object) -> int:
@@ -467,6 +486,7 @@ def _check_caches(
             f"[{function}] v_cache: must have the blocks of k_cache, {list(k_cache.shape[:3])}, got "
             f"{list(v_cache.shape[:3])}"
         )
+    _check_blocks(function, "k_cache", k_cache)
     _check_slot_numbers(function, slots, k_cache)
 
 

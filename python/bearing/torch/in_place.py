@@ -181,13 +181,20 @@ def _check_views(xs: Sequence[Tensor]) -> None:
 
 def _check_apart(xs: Sequence[Tensor]) -> None:
     """Refuses tensors that share memory. Those whose memory is interwoven, as queries and keys of one projection, do not."""
-    there = [(i, x, x.data_ptr()) for i, x in enumerate(xs) if x.numel()]
-    for n, (j, y, at_y) in enumerate(there):
-        for i, x, at_x in there[:n]:
-            if at_x < at_y + _bytes(y) and at_y < at_x + _bytes(x) and _meet(_lie(x), _lie(y), at_y - at_x):
+    for j, y in enumerate(xs):
+        for i, x in enumerate(xs[:j]):
+            if share_memory(x, y):
                 raise _core.ShapeError(
                     f"[rotate_] xs: must share no memory, got tensors {i} and {j} of {list(x.shape)} and {list(y.shape)} that do"
                 )
+
+
+def share_memory(x: Tensor, y: Tensor) -> bool:
+    """Whether two tensors have a byte in common, on any device."""
+    if not x.numel() or not y.numel():
+        return False
+    at_x, at_y = x.data_ptr(), y.data_ptr()
+    return at_x < at_y + _bytes(y) and at_y < at_x + _bytes(x) and _meet(_lie(x), _lie(y), at_y - at_x)
 
 
 def _bytes(x: Tensor) -> int:
@@ -216,6 +223,14 @@ class _Place:
 
 @functools.lru_cache(maxsize=256)
 def _meet(one: Any, other: Any, apart: int) -> bool:
-    """Whether memory that lies so shares a byte with other that begins so many bytes later."""
+    """Whether memory that lies so shares a byte with other that begins so many bytes later. No, if that takes long to find
+    out."""
     middle = 1 << 46
-    return np.shares_memory(np.asarray(_Place(middle, one)), np.asarray(_Place(middle + apart, other)))
+    places = [np.asarray(_Place(at, lie)) for at, lie in ((middle, one), (middle + apart, other))]
+    try:
+        return np.shares_memory(*places, max_work=_MOST_WORK)
+    except RuntimeError:
+        return False
+
+
+_MOST_WORK = 100_000  # steps of a search, a millisecond or so

@@ -203,6 +203,16 @@ def test_wrong_calls_say_what_must_hold(device):
             r"v_cache: must be \[blocks, 2, block_size, 8\], got \[3, 1, 4, 8\]",
         ),
         (
+            lambda: bt.shift(LONG, 3, torch.zeros(2, 1, 0, 8, device=device), slots=[[-1]]),
+            bearing.ShapeError,
+            r"^\[shift\] k: must have rows in its blocks, got \[2, 1, 0, 8\]$",
+        ),
+        (
+            lambda: written(k[:, :, :0], k[:, :, :0]),
+            bearing.ShapeError,
+            r"^\[rotate_to_cache\] k_cache: must have rows in its blocks, got \[3, 2, 0, 8\]$",
+        ),
+        (
             lambda: bt.rotate_to_cache(row, row.double(), row, k, k.clone(), slots, rope=ROPE),
             TypeError,
             r"\[rotate_to_cache\] k: must be torch.float32, as q is, got torch.float64",
@@ -249,7 +259,6 @@ def test_wrong_calls_say_what_must_hold(device):
     if device == "cpu":
         before = [torch.randn(3, 2, 4, 8) for _ in range(2)]
         own = [x.clone() for x in before]
-        shared = torch.zeros(3, 2, 4, 16)
         for wrong, text in [
             (slots + 8, r"slots: must be from 0 to 11, the cache's rows, or -1 for none, got 13"),
             (slots - 1, r"slots: must be from 0 to 11, .* got -2"),
@@ -264,17 +273,36 @@ def test_wrong_calls_say_what_must_hold(device):
                 with pytest.raises(bearing.RangeError, match=text):
                     call()
         assert all(torch.equal(a, b) for a, b in zip(before, own, strict=True))
-        for caches in [(k, k), (k, k.view(3, 2, 4, 8)), (shared[..., :8], shared[..., 7:15])]:
+
+
+def test_caches_that_share_memory_are_refused_on_every_device(device):
+    k, shared = torch.zeros(3, 2, 4, 8, device=device), torch.zeros(3, 2, 4, 16, device=device)
+    row, slots = torch.ones(2, 2, 4, 8, device=device), SLOTS.to(device)
+    written = lambda *caches: bt.rotate_to_cache(row, row, row, *caches, slots, rope=ROPE)
+    for caches in [(k, k), (k, k.view(3, 2, 4, 8)), (shared[..., :8], shared[..., 7:15])]:
+        for call in (written, torch.compile(written, backend="aot_eager")):
             with pytest.raises(bearing.ShapeError, match="v_cache: must share no memory with k_cache"):
-                written(*caches)
-        assert not k.any() and not shared.any()
-        both = torch.zeros(3, 2, 2, 4, 8)
-        for caches in [
-            (both[:, 0], both[:, 1]),
-            (shared[..., :8], shared[..., 8:]),
-        ]:  # one buffer, block by block or row by row
-            bt.rotate_to_cache(row + 1, row + 1, row + 1, *caches, slots, rope=ROPE)
-            assert all(x.any() for x in caches)
+                call(*caches)
+    one = torch.ones(1, 2, 4, 8, device=device)
+    windows = torch.ones(50, device=device).as_strided((3, 2, 4, 8), (12, 6, 3, 1))
+    for cache in (one.expand(3, -1, -1, -1), windows):
+        calls = {
+            "shift] k": lambda k: bt.shift(LONG, 3, k),
+            "shift] k:": lambda k: bt.shift(LONG, 3, k, slots=slots),
+            "rebase] k": lambda k: bt.rebase(LONG, 0, ROPE, 3, k),
+            "rotate_to_cache] k_cache": lambda k: written(k, torch.zeros(3, 2, 4, 8, device=device)),
+            "rotate_to_cache] v_cache": lambda v: written(torch.zeros(3, 2, 4, 8, device=device), v),
+        }
+        for name, call in calls.items():
+            text = rf"^\[{name.rstrip(':')}: no two elements may share memory, got strides".replace("]", r"\]")
+            with pytest.raises(bearing.ShapeError, match=text):
+                call(cache)
+    assert not k.any() and not shared.any() and (one == 1).all() and (windows == 1).all()
+    both = torch.zeros(3, 2, 2, 4, 8, device=device)
+    # One buffer, block by block or row by row.
+    for caches in [(both[:, 0], both[:, 1]), (shared[..., :8], shared[..., 8:])]:
+        bt.rotate_to_cache(row, row, row, *caches, slots, rope=ROPE)
+        assert all(x.any() for x in caches)
 
 
 def test_slots_and_scales_come_as_they_are_at_hand(device):
