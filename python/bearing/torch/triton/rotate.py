@@ -110,15 +110,25 @@ def given_source(
     shape: Geometry, positions: Tensor | int, sizes: Sequence[int], x: Tensor, cos: Tensor, sin: Tensor
 ) -> Source:
     """Numbers that a table was made of are looked up, and nothing else is known."""
+    _check_rows(positions, sizes[1], cos.shape[0])
     at, first = at_of("rotate", "positions", positions, shape.axes, sizes, x.device)
-    rows = cos.shape[0]
-    if at is None and first + sizes[1] > rows:
-        raise _core.RangeError(
-            f"[rotate] positions: must be from 0 to {rows - 1}, the last of the table, got {first + sizes[1] - 1}"
-        )
     wide = torch.float64 if x.dtype is torch.float64 else torch.float32
     cos, sin = (n.detach().to(x.device, wide).contiguous()[None] for n in (cos, sin))
     return Source("table", at, first, cos=cos, sin=sin)
+
+
+def _check_rows(positions: Tensor | int, time: int, rows: int) -> None:
+    """Raises RangeError for positions on the host that a table has no rows for. Those on a GPU are not looked at."""
+    if not isinstance(positions, Tensor):
+        positions = torch.tensor([int(positions), int(positions) + time - 1] if time else [], dtype=torch.float64)
+    elif not positions.is_cpu or positions.is_complex() or positions.dtype is torch.bool:
+        return
+    at = positions.detach().double()
+    wrong = at[~((at >= 0) & (at < rows) & (at == at.round()))]
+    if len(wrong):
+        raise _core.RangeError(
+            f"[rotate] positions: must be a position of the given table, which has 0 to {rows - 1}, got {wrong[0].item():g}"
+        )
 
 
 def heads_of(x: Tensor, layout: str) -> Tensor:
