@@ -75,8 +75,10 @@ class Angles:
             return True
         if not isinstance(other, Angles) or other.cosines is not self.cosines or (self.place, other.place) != (0, 1):
             return False
-        if self.rows is None or other.rows is None:
+        if self.original.device != other.original.device:
             return False
+        if self.rows is None or other.rows is None:
+            return self.rows is other.rows
         # Whoever moves both alike need not read the rows, which may be on a GPU.
         if not (_alike(self.moves, other.moves) or torch.equal(self.rows, other.rows)):
             return False
@@ -108,13 +110,29 @@ class Angles:
 
     def own(self) -> Tensor:
         """The model's own cosines or sines."""
-        found = self.cosines[self.place]
+        found = self.cosines[self.place].to(self.original.device)
         return found if self.rows is None else found[self.rows]
 
     def to(self, *args: Any, **given: Any) -> Any:
-        """Itself for a device; of another type, the model's own."""
-        kept = not given and len(args) == 1 and isinstance(args[0], (torch.device, str))
-        return self if kept else self.own().to(*args, **given)
+        """The same on a device, itself if it is there; of another type, the model's own."""
+        where, *rest = args or (given.get("device"),)
+        typed = any(isinstance(x, (torch.dtype, Tensor)) for x in (*rest, *given.values()))
+        if typed or not isinstance(where, (torch.device, str, int)):
+            return self.own().to(*args, **given)
+        at = self.original.to(where, non_blocking=bool(given.get("non_blocking")))
+        if at.device == self.original.device:
+            return self
+        rows, long = (x if x is None else x.to(at.device) for x in (self.rows, self.length.long))
+        length = self.length if long is None else self.length._replace(long=long)
+        return Angles(at, self.kind, length, self.cosines, self.place, rows, self.moves)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False, **_: Any) -> Any:
+        """The same on a GPU."""
+        return self.to("cuda" if device is None else device, non_blocking=non_blocking)
+
+    def cpu(self, **_: Any) -> Any:
+        """The same on the CPU."""
+        return self.to("cpu")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
