@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import inspect
 import sys
 from typing import Any, TypeVar
@@ -55,6 +56,7 @@ def replace_rotary(model: Model, *, angles: str = "as_float32") -> Model:
     for name, module in own.items():
         if module not in replacements:
             replacements[module] = _replacement(module, _config(model, name, module), different, angles, name)
+            replacements[module].functions = list(functions)
     for name, module in own.items():
         model.set_submodule(name, replacements[module])
     for (home, name), apply in functions.items():
@@ -97,6 +99,7 @@ class RotaryEmbedding(nn.Module):
     def __init__(self, original: nn.Module, config: Any, functions: list[Apply], angles: str, name: str) -> None:
         super().__init__()
         self.angles = angles
+        self.functions: list[tuple[str, str]] = []  # that take its Angles: modules and names
         with torch.device("cpu"), torch.no_grad():
             self.kinds = _kinds(original, config, functions, angles, name)
         self.longest = {layer_type: kinds[0].trained_length for layer_type, kinds in self.kinds.items()}
@@ -120,6 +123,14 @@ class RotaryEmbedding(nn.Module):
                 "measured: call restore_rotary(model), set it, and call replace_rotary(model) again"
             )
         super().__setattr__(name, value)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Also in a process where no model was replaced yet, functions take Angles."""
+        super().__setstate__(state)
+        for home, name in self.functions:
+            apply = apply_of(name, getattr(importlib.import_module(home), name))
+            if apply is not None:
+                _dispatch(home, name, apply)
 
     def _apply(self, function: Any, recurse: bool = True) -> RotaryEmbedding:
         self.original._apply(function, recurse)
