@@ -4,6 +4,7 @@ other numbers, and embeddings that cannot be measured."""
 from __future__ import annotations
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -81,3 +82,62 @@ def test_what_cannot_be_measured_is_refused_by_name():
     with pytest.raises(ValueError, match=r"\[replace_rotary\] model: AngryRotary \(model.AngryRotary\) cannot be"):
         replace_rotary(model)
     assert dict(model.named_modules()) == modules
+
+
+WAYS = {
+    "accelerate's way": lambda x: x.to("cpu", non_blocking=False),
+    "by name": lambda x: x.to(device="cpu", copy=True),
+    "cpu": lambda x: x.cpu(),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_layers_whose_inputs_are_moved_turn_by_bearing(name, rotations):
+    """As accelerate's hooks move them, where layers lie on several devices."""
+    model, ids = llama(), tokens()
+
+    def moved(layer, args, given):
+        given["position_embeddings"] = tuple(WAYS[name](x) for x in given["position_embeddings"])
+        return args, given
+
+    replace_rotary(model, angles="exact")
+    wanted = outputs(model, ids)
+    for layer in model.model.layers:
+        layer.register_forward_pre_hook(moved, with_kwargs=True)
+    rotations.clear()
+    assert torch.equal(outputs(model, ids), wanted) and len(rotations) == len(model.model.layers)
+
+
+def test_angles_are_on_the_device_that_they_are_moved_to():
+    embedding = replace_rotary(llama()).model.rotary_emb
+    cos, sin = embedding(torch.ones(1), torch.arange(4)[None])
+    there = [x.to("meta", non_blocking=True) for x in (cos, sin)]
+    assert all(x.at.is_meta and x.own().is_meta for x in there)
+    assert there[0].goes_with(there[1]) and not there[0].goes_with(sin) and not there[1].goes_with(there[0])
+    assert there[0].to(torch.device("meta")) is there[0] and there[0].to("meta", torch.float64).dtype is torch.float64
+
+
+def test_a_loaded_model_turns_by_bearing_where_none_was_replaced(tmp_path, monkeypatch):
+    """In another process functions are transformers' own until a model is loaded."""
+    model, ids = replace_rotary(llama(), angles="exact"), tokens()
+    wanted = outputs(model, ids)
+    torch.save(model, tmp_path / "model.pt")
+    home = sys.modules[type(model.model).__module__]
+    own = home.apply_rotary_pos_emb.applies
+    monkeypatch.setattr(home, "apply_rotary_pos_emb", own)
+    assert not torch.equal(outputs(model, ids), wanted)
+    loaded = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert home.apply_rotary_pos_emb.applies is own and torch.equal(outputs(loaded, ids), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+def test_embeddings_are_measured_whatever_the_default_type(dtype, rotations):
+    model, ids = llama(), tokens()
+    wanted = outputs(replace_rotary(copy.deepcopy(model)), ids)
+    torch.set_default_dtype(dtype)
+    try:
+        replace_rotary(model)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    rotations.clear()
+    assert torch.equal(outputs(model, ids), wanted) and rotations

@@ -138,7 +138,7 @@ def emit(
     like: Tensor | None = None,
 ) -> tuple[Tensor, ...]:
     """Cosines and sines in the embedding's order, or both as one complex tensor; of a tensor's type, or float32."""
-    x = torch.empty(0) if like is None else like
+    x = torch.empty(0, dtype=torch.float32) if like is None else like
     found = module(x, position_ids) if layer_type is None else module(x, position_ids, layer_type)
     return found if isinstance(found, tuple) else (found,)
 
@@ -226,7 +226,7 @@ def _geometries(rotary_dim: int, head_dim: int) -> Iterator[Geometry]:
 def _matrices(apply: Apply, layout: str, head_dim: int, cosines: tuple[Any, ...]) -> Tensor | None:
     """The matrices that the function applies, [time, out, in]; None if it takes no such heads."""
     time = cosines[0].shape[-2]
-    heads = torch.eye(head_dim)[None, :, None].expand(-1, -1, time, -1)
+    heads = torch.eye(head_dim, dtype=torch.float32)[None, :, None].expand(-1, -1, time, -1)
     x = heads if layout == "bhtd" else heads.transpose(1, 2)
     try:
         found = apply.function(*(x for _ in apply.turned), *cosines)
@@ -242,7 +242,7 @@ def _measure(matrices: Tensor, geometry: Geometry) -> tuple[Tensor, Tensor, floa
     """Frequencies [pairs], the axis of each pair and the attention factor, if that is what the matrices do."""
     (u, v), (u_out, v_out) = geometry.into, geometry.out
     cos, sin = matrices[:, u_out, u].double(), matrices[:, v_out, u].double()
-    expected = torch.eye(geometry.head_dim).double().repeat(len(matrices), 1, 1)
+    expected = torch.eye(geometry.head_dim, dtype=torch.float64).repeat(len(matrices), 1, 1)
     expected[:, torch.cat([u_out, v_out]), :] = 0
     expected[:, u_out, u] = expected[:, v_out, v] = cos
     expected[:, v_out, u], expected[:, u_out, v] = sin, -sin
@@ -339,7 +339,7 @@ def _agrees(
     for points, table in sequences:
         at = emission.of(points * torch.tensor([1, 2, 3, 1])[: emission.axes, None])
         expected = _matrices(apply, turn.layout, turn.head_dim, emit(module, at, layer_type))
-        units = torch.eye(turn.head_dim)[None, :, None].expand(-1, -1, len(points), -1)
+        units = torch.eye(turn.head_dim, dtype=torch.float32)[None, :, None].expand(-1, -1, len(points), -1)
         got = rotate(units, rope=table, positions=first_axes(emission.at(at), turn.axes))
         got = deinterleaved(got) if turn.deinterleaves else got
         allowed = FAR_TOLERANCE * max(1, int(points.max()) / FAR[-1])
