@@ -142,6 +142,26 @@ def test_a_step_at_another_position_is_not_compiled_again():
     assert made(112, 100) == made(0, 100) == made(1, 100) == made(100, 112) == warm
 
 
+def test_a_length_is_compiled_once_where_positions_and_slots_are_tensors():
+    """Strides of theirs are lengths: 1, a multiple of 16, or another number."""
+    forms = [table_form(bearing.Rope(head_dim=128, pairing="half", base=base), 8) for base in (1e4, 5e5)]
+    cache = torch.empty(64, 8, 16, 128, dtype=torch.bfloat16)
+
+    def made(time):
+        q, k = (torch.empty(2, time, heads, 128, dtype=torch.bfloat16).transpose(1, 2) for heads in (32, 8))
+        at, slots = (torch.zeros(2, time, dtype=torch.int64) for _ in range(2))
+        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, "norm_kernel") as normed:
+            kernels.rotate([q, k], at, forms[0], "bhtd", False)
+            caches.rotate_to_cache(q, k, k, cache, cache, slots, at, forms[0], "bhtd", (1.0, 1.0))
+            caches.rebase(cache, forms[0], at, forms[1], at, slots, "bhtd")
+            caches.shift(cache, forms[0], 3, slots, "bhtd")
+            norms.norm_rotate(q, torch.empty(128), 1e-6, at, forms[0], "bhtd")
+        return [kinds_of(launch) for launch in (*turned, *normed)]
+
+    warm = made(1024)
+    assert len(warm) == 5 and made(1023) == made(1041) == warm
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_products_and_sums_are_rounded_apart(target):
     """Fused ones are those of two_product alone, three for each element that a thread holds."""

@@ -45,7 +45,7 @@ def _down(x):
     return tl.sum(tl.sum(x, 1), 0)
 
 
-@triton.jit(do_not_specialize=["time", "first", "rows"])  # as turn_kernel
+@triton.jit(do_not_specialize=["time", "first", "rows", "at_a", "at_b"])  # as turn_kernel
 def norm_kernel(
     x, y, d_y, d_w, weight, at, turns, axis, places, cos_table, sin_table, time, heads, begin, first, rows,
     x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, d_b, d_h, d_t, d_d, at_a, at_b, at_t, table_row,

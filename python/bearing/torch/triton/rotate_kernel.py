@@ -249,8 +249,9 @@ def _phases_of(
     return cos, sin
 
 
-# What changes from call to call, as a step of decoding comes after the other, is no reason to compile again.
-@triton.jit(do_not_specialize=["time", "first", "old_first", "rows_kept"])
+# What changes from call to call, as a step of decoding comes after the other, is no reason to compile again. Nor are strides
+# that are the length of a call: those of slots and positions from a sequence to the next one, and to the next coordinate.
+@triton.jit(do_not_specialize=["time", "first", "old_first", "rows_kept", "slots_b", "at_a", "at_b", "old_a", "old_b"])
 def turn_kernel(
     x0, y0, x1, y1, x2, y2, slots, at, old_at, turns, old_turns, axis, places, cos_table, sin_table,
     time, heads0, heads1, heads2, begin, first, step, old_first, rows_kept, scale1, scale2,
