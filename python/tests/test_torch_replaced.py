@@ -141,3 +141,24 @@ def test_embeddings_are_measured_whatever_the_default_type(dtype, rotations):
         torch.set_default_dtype(torch.float32)
     rotations.clear()
     assert torch.equal(outputs(model, ids), wanted) and rotations
+
+
+def test_tables_of_frequencies_that_grow_keep_few_rows():
+    model = llama(
+        rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}, max_position_embeddings=32
+    )
+    own = copy.deepcopy(model.model.rotary_emb)
+    embedding = replace_rotary(model).model.rotary_emb
+    apply = sys.modules[type(model.model).__module__].apply_rotary_pos_emb
+    x = torch.randn(1, 1, 3000, 16)
+    for at, length in [
+        (torch.arange(10), (2048, 32)),
+        (torch.arange(31, 32), (2048, 32)),
+        (torch.arange(40), (40, 40)),
+        (torch.arange(3000), (2048, 3000)),
+        (torch.arange(3000, 3001), (0, 3001)),
+    ]:
+        angles, given = embedding(x, at[None]), x[:, :, : len(at)]
+        assert angles[0].length[:2] == length
+        found, wanted = (apply(given, given, *cosines)[0] for cosines in (angles, own(x, at[None])))
+        torch.testing.assert_close(found, wanted, rtol=0, atol=2**-10)  # 3000 angles' roundings of float32

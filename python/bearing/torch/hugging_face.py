@@ -166,8 +166,10 @@ class RotaryEmbedding(nn.Module):
         # As transformers does: the longest that was seen counts, until one fits the trained length again.
         longest = max(seq_len, self.longest[layer_type] if seq_len >= trained else trained)
         self.longest[layer_type] = longest
-        # One new token needs one row, which no table keeps.
-        return Length(seq_len if at.shape[-1] > 1 else 1, longest)
+        if longest == trained:
+            return Length(ROWS, trained)
+        # Each length has frequencies of its own, so tables are many: they keep few rows, and none for one new token.
+        return Length(min(seq_len, ROWS) if at.shape[-1] > 1 else 0, longest)
 
 
 def _kinds(

@@ -9,6 +9,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
+from bearing.torch.triton import geometry
 from bearing.torch.triton import launch as launches
 from bearing.torch.triton import rotate as kernels
 from place import needs_device
@@ -270,6 +271,14 @@ def test_transformations_see_through(device):
     same(torch.func.vmap(turn)(x), library(x, rope.spec, 4))
     same(torch.func.vjp(turn, x)[1](d)[0], library(d, rope.spec, 4, transposed=True))
     same(torch.func.jvp(turn, (x,), (d,))[1], library(d, rope.spec, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_table_is_on_the_device_once(dtype, device):
+    geometry.geometry.cache_clear()
+    x = torch.randn(1, 2, 3, 8).to(device, dtype)
+    bt.rotate(x, rope=bt.Rope(bearing.Rope(head_dim=8, pairing="half")))
+    assert geometry.geometry.cache_info().misses == 1
 
 
 def test_a_model_with_replaced_rotary(device, monkeypatch):

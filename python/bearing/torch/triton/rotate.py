@@ -61,7 +61,7 @@ def _recipe(
     """kinds: of tensors; places: of positions on the device."""
     device = kinds[0][3]
     xs, at = [template(one) for one in kinds], None if places is None else template(places)
-    head_dim = geometry(table, device).head_dim
+    head_dim = geometry(table, device, kinds[0][2] is torch.float64).head_dim
     outs, pairs = _paired(xs, [one[3] for one in kinds], layout, head_dim, in_place)
     steps = []
     for i, j in together([x for x, _ in pairs]):
