@@ -32,7 +32,7 @@ from bearing.torch.triton.forward import _steps
 from bearing.torch.triton.forward import forward as attention_forward
 from bearing.torch.triton.options import Options
 from bearing.torch.triton.tables import SIDES
-from compiled import TARGETS, code_of, recorded
+from compiled import TARGETS, code_of, kinds_of, recorded
 
 # Bytes that threads of a program may share. GPUs for desktops (sm_86, sm_89, sm_120), whose products are those of sm_80, have 99 KiB.
 SHARED = {"sm_80": 99 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
@@ -82,7 +82,7 @@ def decode_step(paged, target, band=None):
     return found
 
 
-def launched(dtype, dim, target, made=learned_bias, options=CAUSAL):
+def launched(dtype, dim, target, made=learned_bias, options=CAUSAL, out_dtype=None):
     """The launches of a training step with such encodings, by kernel; those of tables by their side too."""
     launches.AMD = target.startswith("gfx")
     q, k, v = (torch.randn(1, heads, 512, dim, dtype=dtype) for heads in (4, 2, 2))
@@ -95,7 +95,7 @@ def launched(dtype, dim, target, made=learned_bias, options=CAUSAL):
         recorded(attend_diagonals, "d_distances", "d_tables") as diagonals,
         recorded(bias_lines, "lines_kernel"),
     ):
-        out, lse = attention_forward(*rest, dtype)
+        out, lse = attention_forward(*rest, out_dtype or dtype)
         attention_backward(out, None, out, lse, *rest, options.q_positions is None)
     sides = lambda launch: f" of {launch.named['SIDE']}" if launch.kernel.fn.__name__ == "d_tables" else ""
     return {launch.kernel.fn.__name__ + sides(launch): launch for launch in [*forward, *backward, *diagonals]}
@@ -250,6 +250,13 @@ def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     assert re.search(PRODUCTS[target], code.text)
     assert code.shared <= SHARED[target]
     assert code.widest_load == 16
+
+
+def test_rows_of_16_bits_learn_from_results_of_float32():
+    """Products are of one type, which compilers ask for and the interpreter of 16 bits does not."""
+    found = launched(torch.bfloat16, 64, "sm_90", lambda dim: [], out_dtype=torch.float32)
+    assert kinds_of(found["row_sums"])[0]["out"] == "*fp32"
+    assert all(kinds_of(found[name])[0]["grads"].d_out == "*bf16" for name in ("d_queries", "d_keys"))
 
 
 def test_keys_that_a_mask_hides_too():

@@ -27,6 +27,8 @@ from calls import (
     K_LEN,
     MASKS,
     Q_LEN,
+    WIDE_ROUNDING,
+    Reference,
     agree,
     close,
     doubled,
@@ -186,6 +188,18 @@ def test_types_of_16_bits(dtype, device):
     close(
         "out", wide, want, doubled(v).abs().max(), 2.0**-8 if dtype is torch.bfloat16 else 2.0**-11
     )  # weights are rounded
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gradients_of_float32_results_of_16_bits(dtype, device):
+    q, k, v = rows(device, dtype)
+    out, lse = bt.attention(q, k, v, mask="none", out_dtype=torch.float32, return_lse=True)
+    d_out, d_lse = torch.randn_like(out), torch.randn_like(lse)
+    found = torch.autograd.grad((out, lse), [q, k, v], (d_out, d_lse))
+    want = Reference(q, k, v, None, {"mask": "none"}, d_out, d_lse)
+    for (name, (wanted, size)), one in zip(want.grads.items(), found, strict=True):
+        assert one.dtype is dtype
+        close(name, one, wanted, size, WIDE_ROUNDING[dtype])
 
 
 def kerple():

@@ -67,6 +67,7 @@ def backward(
 
 
 def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Tensor) -> Grads:
+    d_out = d_out.to(work.call.q.dtype)  # which products take it in: out may be float32 beside rows of 16 bits
     d_out, out = (in_rows(bhtd(x, work.options.layout)) for x in (d_out, out))
     lse = lse.contiguous()
     sums = torch.empty_like(lse)

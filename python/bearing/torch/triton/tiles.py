@@ -173,6 +173,7 @@ def rows_of(x, row, stride, keep, DIM: tl.constexpr, WIDTH: tl.constexpr, WHOLE:
 def times(a, b, total, KIND: tl.constexpr):
     """a b + total. Triton's interpreter has no products of bfloat16: there in float32, which is exact as well."""
     if KIND.widened:
+        tl.static_assert(a.dtype == b.dtype, "both are of one type, as compilers ask")
         return tl.dot(a.to(tl.float32), b.to(tl.float32), total, input_precision=KIND.precision)
     else:
         return tl.dot(a, b, total, input_precision=KIND.precision)
