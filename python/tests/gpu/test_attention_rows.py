@@ -73,6 +73,24 @@ def test_every_encoding(name, device):
     agree(device, ENCODINGS[name](), slope=SLOPE, mask="none", **OLDER)
 
 
+@pytest.mark.parametrize(("name", "q_len"), [("Shaw", Q_LEN), ("Transformer-XL", Q_LEN), ("Transformer-XL", 1)])
+def test_autocast_rounds_rows_alone(name, q_len, device):
+    """Sums and parameters stay float32: bits are those of the same call without it."""
+    module = ENCODINGS[name]().to(device)
+    q, k, v = (x.detach() for x in rows(device, q_len=q_len))
+    learned = [x.bfloat16().float().requires_grad_() for x in (q, k, v)]
+    cast = [x.detach().bfloat16().requires_grad_() for x in learned]
+
+    def results(inputs):
+        out = bt.attention(*inputs, module, mask="causal", **OLDER)
+        return [out, *torch.autograd.grad(out.float().sum(), [*inputs, *module.parameters()])]
+
+    with torch.autocast(device, dtype=torch.bfloat16):
+        found = results(learned)
+    assert found[0].dtype is torch.bfloat16
+    assert all(torch.equal(x.to(y.dtype), y) for x, y in zip(found, results(cast), strict=True))
+
+
 @pytest.mark.parametrize("name", ["Shaw", "DeBERTa"])
 def test_which_rows_are_picked_is_asked_once(name, device, monkeypatch):
     """After that nothing is copied from the CPU or counted on the device: so nothing waits for it."""

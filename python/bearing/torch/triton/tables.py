@@ -152,7 +152,8 @@ def tables(
         sides[one.side] = _joined(sides[one.side], rows, one.side) if one.side in sides else rows
         if one.shift is not None:
             # scale · (x + shift) · row: the second part is a number for each head and distance.
-            added = scale * (rows.expand(heads, -1, -1) @ one.shift.of(parameters)[:, :, None])[..., 0]
+            # No product of matrices: autocast would take 16 bits for it, and cuBLAS other bits with other settings.
+            added = scale * (rows * one.shift.of(parameters)[:, None]).sum(-1).expand(heads, -1)
             bias = added if bias is None else bias + added
     return Tables(tuple(sides[s].to(dtype).contiguous() if s in sides else None for s in SIDES), bias)
 
@@ -176,7 +177,7 @@ def gradients(
         if one.shift is not None:
             shift, by_distance = one.shift.of(parameters), _by_distance(one, parameters)
             d_rows = d_rows + scale * d_bias[:, :, None] * shift[:, None]
-            d_shift = scale * (d_bias[:, None] @ by_distance.expand(shift.shape[0], -1, -1))[:, 0]
+            d_shift = scale * (d_bias[:, :, None] * by_distance).sum(1)
             one.shift.add_to(grads, parameters, None, d_shift)
         rows = one.rows  # the distances of each are added up in order
         sums = torch.segment_reduce(
