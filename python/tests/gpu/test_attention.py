@@ -277,6 +277,22 @@ def test_layouts_strides_and_missing_batches(device):
     assert torch.equal(bt.attention(q[0], k[0], v[0], bias, mask="causal"), want[0])
 
 
+@pytest.mark.parametrize(("layout", "q_len"), [("bhtd", Q_LEN), ("bthd", 1)])
+def test_logarithms_of_sums_have_the_batch_of_rows(layout, q_len, device):
+    """None where rows have three axes, as on the CPU and as compilers are told."""
+    inputs = [x.detach()[0] for x in rows(device, q_len=q_len)]
+    inputs = [(x if layout == "bhtd" else x.transpose(0, 1)).requires_grad_() for x in inputs]
+    sinks = torch.zeros(HEADS, device=device, requires_grad=True)
+    call = lambda *given: bt.attention(*given, sinks=sinks, mask="none", layout=layout, return_lse=True)
+    out, lse = call(*inputs)
+    assert out.dim() == 3 and lse.shape == (HEADS, q_len)
+    grads = torch.autograd.grad((out, lse), [*inputs, sinks], (torch.ones_like(out), torch.ones_like(lse)))
+    whole = [x.detach()[None].requires_grad_() for x in inputs]
+    out, lse = call(*whole)
+    want = torch.autograd.grad((out, lse), [*whole, sinks], (torch.ones_like(out), torch.ones_like(lse)))
+    assert all(torch.equal(x, y.view(x.shape)) for x, y in zip(grads, want, strict=True))
+
+
 def test_rows_are_turned_first(device):
     table = bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), 64)
     agree(device, [bearing.RotaryRows(table)], mask="causal", q_positions=8, k_positions=0)

@@ -46,7 +46,9 @@ def backward(
         grads = _grads(work, d_out, d_lse, out, lse)
         _d_rows(work, grads, found, d_mix)
         if options.sinks is not None:
-            weight = torch.exp(options.sinks.float()[None, :, None] - lse).nan_to_num(0.0)  # no key, and a sink of -inf
+            weight = torch.exp(options.sinks.float()[None, :, None] - grads.lse).nan_to_num(
+                0.0
+            )  # no key, and a sink of -inf
             d_sinks = [-(weight * grads.sums).sum((0, 2)).to(options.sinks.dtype)]
         if learns and work.bias_at is not None:
             if work.rules.offset is None:
@@ -69,7 +71,7 @@ def backward(
 def _grads(work: Work, d_out: Tensor, d_lse: Tensor | None, out: Tensor, lse: Tensor) -> Grads:
     d_out = d_out.to(work.call.q.dtype)  # which products take it in: out may be float32 beside rows of 16 bits
     d_out, out = (in_rows(bhtd(x, work.options.layout)) for x in (d_out, out))
-    lse = lse.contiguous()
+    lse = lse.contiguous().view(work.batch, work.heads, work.q_len)
     sums = torch.empty_like(lse)
     if sums.numel():
         kind = work.kind.of(64, 16)

@@ -55,6 +55,7 @@ class Forward:
         self._device = work.call.q.device
         batch, heads, q_len, value_dim = work.batch, work.heads, work.q_len, work.kind.value_dim
         self._out, self._dtype, self._lse = shape, dtype, (batch, heads, q_len)
+        self._own_lse = self._lse[4 - len(shape) :]  # without a batch where rows have none
         self.is_empty = 0 in (batch, heads, q_len, value_dim)
         if self.is_empty:
             return
@@ -80,11 +81,11 @@ class Forward:
     def run(
         self, call: Call, blocks: Tensor | None, sinks: Tensor | None, places: Hashable = None
     ) -> tuple[Tensor, Tensor]:
-        """out and lse [batch, heads, q_len]. blocks: of visible.key_blocks(), for tiles of such a kind; places: what differs in
+        """out, and lse [batch, heads, q_len] or as rows without a batch. blocks: of visible.key_blocks(), for tiles of such a kind; places: what differs in
         tensors between launches of this object, as Triton sees it."""
         device = self._device
         out = torch.empty(self._out, dtype=self._dtype, device=device)
-        lse = torch.empty(self._lse, dtype=torch.float32, device=device)
+        lse = torch.empty(self._own_lse, dtype=torch.float32, device=device)
         if self.is_empty:
             return out, lse
         to, to_lse = out, lse
