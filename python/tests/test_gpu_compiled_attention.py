@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,6 +27,7 @@ from bearing.torch.triton import (
     bias_lines,
     launches,
     runs_kernel,
+    work,
 )
 from bearing.torch.triton.backward import backward as attention_backward
 from bearing.torch.triton.forward import _steps
@@ -33,6 +35,8 @@ from bearing.torch.triton.forward import forward as attention_forward
 from bearing.torch.triton.options import Options
 from bearing.torch.triton.tables import SIDES
 from compiled import TARGETS, code_of, kinds_of, recorded
+from triton.backends.compiler import GPUTarget
+from triton.compiler import make_backend
 
 # Bytes that threads of a program may share. GPUs for desktops (sm_86, sm_89, sm_120), whose products are those of sm_80, have 99 KiB.
 SHARED = {"sm_80": 99 * 1024, "sm_90": 227 * 1024, "gfx942": 64 * 1024}
@@ -257,6 +261,43 @@ def test_rows_of_16_bits_learn_from_results_of_float32():
     found = launched(torch.bfloat16, 64, "sm_90", lambda dim: [], out_dtype=torch.float32)
     assert kinds_of(found["row_sums"])[0]["out"] == "*fp32"
     assert all(kinds_of(found[name])[0]["grads"].d_out == "*bf16" for name in ("d_queries", "d_keys"))
+
+
+@pytest.fixture
+def precision():
+    """Of products of float32, which is what it was again after the test."""
+    yield
+    torch.backends.fp32_precision = "none"
+    torch.set_float32_matmul_precision("highest")
+    work._has_tf32.cache_clear()
+
+
+@pytest.mark.parametrize("target", ["gfx942:sramecc+:xnack-", "gfx950", "gfx90a:sramecc+", "gfx1100"])
+def test_products_of_float32_are_what_an_amd_gpu_has(target, precision, monkeypatch):
+    """Most have no tf32, also where PyTorch was told that it would do."""
+    torch.set_float32_matmul_precision("high")
+    work._has_tf32.cache_clear()
+    monkeypatch.setattr(work, "AMD", True)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(gcnArchName=target))
+    name = target.split(":")[0]
+    options = make_backend(GPUTarget("hip", name, 64)).parse_options({"arch": name})
+    assert work.precision_of(torch.empty(1, device="meta")) == ("tf32" if name == "gfx942" else "ieee")
+    assert ("tf32" in options.allowed_dot_input_precisions) == (name == "gfx942")
+
+
+def test_products_of_float32_are_what_pytorch_was_told(precision):
+    """In either of its ways. After the newer one it may not answer in words of the other."""
+    q = torch.empty(1, device="meta")
+    assert work.precision_of(q) == "ieee"
+    for told, name in (("high", "tf32"), ("medium", "tf32"), ("highest", "ieee")):
+        torch.set_float32_matmul_precision(told)
+        assert work.precision_of(q) == name and work.precision_of(q.half()) == "ieee"
+    if not hasattr(torch.backends, "fp32_precision"):
+        return
+    for place in (torch.backends.cuda.matmul, torch.backends):
+        for told in ("tf32", "ieee", "none"):
+            place.fp32_precision = told
+            assert work.precision_of(q) == ("tf32" if told == "tf32" else "ieee")
 
 
 def test_keys_that_a_mask_hides_too():

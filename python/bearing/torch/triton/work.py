@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from .mixed import Operands
 from .options import Options, check
 from .order import Ranges, ranges
 from .runs_kernel import NONE, chunks_of, places
+from .start import AMD
 from .tables import Product, Tables, products, tables
 from .tiles import Call, Kind
 from .visible import Band, Rules, Visible
@@ -246,9 +248,17 @@ def _width(dim: int) -> int:
 
 def precision_of(q: Tensor) -> str:
     """Of products of rows: float32 products as exact as float32, unless PyTorch was told that its own matrix products need not be."""
-    if q.dtype is not torch.float32 or q.is_cpu:
+    if q.dtype is not torch.float32 or q.is_cpu or not _has_tf32(q.device):
         return "ieee"
-    return "tf32" if torch.get_float32_matmul_precision() != "highest" else "ieee"
+    # PyTorch has two ways to be told, the newer one since 2.9, and may answer in words of that one alone.
+    told = getattr(torch.backends.cuda.matmul, "fp32_precision", None) or torch.get_float32_matmul_precision()
+    return "ieee" if told in ("ieee", "none", "highest") else "tf32"
+
+
+@functools.cache
+def _has_tf32(device: torch.device) -> bool:
+    """Whether Triton has products of tf32 there: of AMD's GPUs it has them for one alone."""
+    return not AMD or torch.cuda.get_device_properties(device).gcnArchName.split(":")[0] == "gfx942"
 
 
 def _as_rows(at: Tensor | None, first: int, count: int, batch: int, device: torch.device) -> Tensor:
