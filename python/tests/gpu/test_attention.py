@@ -298,8 +298,10 @@ def test_rows_are_turned_first(device):
     agree(device, [bearing.RotaryRows(table)], mask="causal", q_positions=8, k_positions=0)
 
 
-def test_what_nobody_sees_may_hold_anything(device):
-    options = {"mask": "causal_bottom_right", "window": (20, 0), "k_lengths": torch.tensor([20, 9], device=device)}
+@pytest.mark.parametrize("soft_cap", [0.0, 1.5])
+def test_what_nobody_sees_may_hold_anything(soft_cap, device):
+    lengths = torch.tensor([20, 9], device=device)
+    options = {"mask": "causal_bottom_right", "window": (20, 0), "k_lengths": lengths, "soft_cap": soft_cap}
     bias = t5().to(device)
 
     def results(fill):

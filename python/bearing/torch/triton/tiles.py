@@ -369,6 +369,6 @@ def scores(x, added, b, h, i0, j0, i, j, first, end, keep, q_at, k_at, call, KIN
             s = _with_numbers(s, seen, h, i0, j0, i, j, q_at, k_at, call, KIND, WHOLE)
     if not WHOLE:
         s = tl.where(seen, s, -float("inf"))
-        if KIND.capped and KIND.holes:
-            slope = tl.where(seen, slope, 0.0)  # a query that sees no key may be NaN
+        if KIND.capped:
+            slope = tl.where(seen, slope, 0.0)  # a key that nobody sees may be NaN, and a query that sees none
     return s, slope
