@@ -373,6 +373,18 @@ def test_what_does_not_fit_is_refused(device):
             bt.attention(q, k, v, mask="none", **wrong)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_result_of_another_type_is_refused_in_the_library_s_words(dtype, device):
+    q, k, v = (x.detach() for x in rows(device, dtype))
+    for wrong in (torch.float16, torch.float64):
+        with pytest.raises(TypeError) as want:
+            _core.attention(*(x.cpu() for x in (q, k, v)), [], mask="none", out_dtype=wrong)
+        for q_len in (1, Q_LEN):
+            with pytest.raises(TypeError) as found:
+                bt.attention(q[:, :, :q_len], k, v, mask="none", out_dtype=wrong)
+            assert str(found.value) == str(want.value)
+
+
 def test_rows_on_another_device_are_refused(device):
     """The meta device plays the other one."""
     rest = "[]", Options(*[None] * 9, "none", (-1, -1), 0, 0, None, 0.0, "bhtd")

@@ -11,7 +11,7 @@ from . import attend_forward
 from .counts import cdiv
 from .device import Kept, on
 from .launches import DECODED, PROGRAMS, launch, packed, shares
-from .options import Options
+from .options import Options, check_result
 from .recipe import kind_of, kinds_of
 from .start import Started, places_of
 from .tiles import Call
@@ -35,6 +35,7 @@ def forward(
     step = None if key is None else _steps.get(key)
     if step is not None:
         return step.run(q, k, v, parameters, options)
+    check_result(q.dtype, out_dtype)
     work = Work(q, k, v, parameters, encodings, options, forward=True)
     launches = Forward(work, (*q.shape[:-1], v.shape[-1]), out_dtype)
     if key is not None and work.is_step:

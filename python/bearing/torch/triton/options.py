@@ -94,3 +94,11 @@ def check(q: Tensor, k: Tensor, v: Tensor, options: Options) -> None:
         raise ValueError(f"[attention] layout: must be 'bhtd' or 'bthd', got {options.layout!r}")
     if not options.soft_cap >= 0:
         raise _core.RangeError(f"[attention] soft_cap: must be at least 0, got {options.soft_cap}")
+
+
+def check_result(dtype: torch.dtype, out_dtype: torch.dtype) -> None:
+    """Raises the library's TypeError for a result that is neither of the type of rows nor of that of sums."""
+    if out_dtype not in (dtype, torch.float32):
+        wanted, got = (str(one).removeprefix("torch.") for one in (dtype, out_dtype))
+        or_sums = "" if dtype is torch.float32 else ", or float32, which sums are taken in"
+        raise TypeError(f"[attention] out_dtype: must be {wanted}, as q is{or_sums}, got {got}")
