@@ -284,6 +284,16 @@ def test_runs_in_one_launch(name, lengths, device):
             assert all(torch.equal(x, y) and x.dtype is y.dtype for x, y in zip(found, wanted, strict=True))
 
 
+def test_sequences_are_as_many_as_memory_holds(device, monkeypatch):
+    """Of the axes that programs have, all but the first one end at 65,535."""
+    seen = []
+    monkeypatch.setattr(runs_kernel, "start", lambda kernel, device, programs, *_, **__: seen.append(programs))
+    lengths = torch.zeros(70_000, dtype=torch.int32, device=device)
+    rules = visible.Rules("none", (-1, -1), 130, LENGTH, 0, lengths, None, None, torch.device(device))
+    first, _ = runs_kernel.runs(rules)
+    assert first.shape == (70_000, 130) and seen == [2 * 70_000]
+
+
 def test_positions_of_each_sequence(device):
     options = {"q_positions": torch.tensor([[40], [7]]), "k_positions": torch.arange(LENGTH)[None].repeat(2, 1)}
     agrees(device, *inputs(device), bias(), mask="causal", **options)

@@ -34,7 +34,7 @@ def runs(rules: Rules) -> tuple[Tensor, Tensor]:
         start(
             runs_kernel,
             first.device,
-            (cdiv(rules.q_len, BLOCK), batch),
+            cdiv(rules.q_len, BLOCK) * batch,
             args,
             {"num_warps": 1, **FUSION},
             **kind,
@@ -90,8 +90,9 @@ def runs_kernel(
     LENGTHS: tl.constexpr, OWN: tl.constexpr, BY_END: tl.constexpr, BANDED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Writes run_of() all queries of sequences."""
-    b = tl.program_id(1)
-    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    blocks = tl.cdiv(q_len, BLOCK)
+    b = (tl.program_id(0) // blocks).to(tl.int64)  # no other axis of programs has more than 65,535
+    i = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     low, high = run_of(
         b, i, lengths, lengths_stride, q_len, k_len, offset, least, most, chunk, phase, chunk_first, chunk_end,
         LENGTHS, OWN, BY_END, BANDED,
