@@ -15,6 +15,7 @@ from bearing import _core
 from bearing.torch.encoding import traits_of
 from bearing.torch.triton import backward as backward_calls
 from bearing.torch.triton import forward as forward_calls
+from bearing.torch.triton import plan as plan_calls
 from bearing.torch.triton import runs_kernel
 from bearing.torch.triton.forward import forward
 from bearing.torch.triton.options import Options
@@ -424,6 +425,20 @@ def test_a_plan_says_which_path_a_call_takes():
     assert bt.plan(wide, wide, wide, mask="none").path == "refused"
     half = q.double()
     assert "float64" in bt.plan(half, half, half, mask="none").reason
+
+
+def test_a_plan_refuses_gpus_that_are_too_old(monkeypatch):
+    for capability, why in (((7, 5), "Triton needs compute capability 8.0, and cuda:3 has 7.5"), ((8, 0), "")):
+        plan_calls.too_old.cache_clear()
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
+        assert plan_calls.too_old(torch.device("cuda:3")) == why
+    monkeypatch.undo()
+    plan_calls.too_old.cache_clear()
+    assert plan_calls.too_old(torch.device("cpu")) == ""
+    q = torch.empty(1, HEADS, 4, 8, device="meta")
+    monkeypatch.setattr(plan_calls, "too_old", lambda _: "it is too old")
+    found = bt.plan(q, q, q, mask="none")
+    assert found.path == "refused" and "The kernels do not take the call: it is too old." in found.reason
 
 
 def test_compilers_see_through(device):

@@ -94,7 +94,7 @@ def plan(
         return Plan("triton", "Every encoding turns rows by a table, is a bias by distance, or picks rows by distance.")
     if q.is_cpu:
         return Plan("library", f"The kernels do not take the call: {why}.")
-    if device.MISSING or _of_rows(q, k, v):
+    if device.MISSING or too_old(q.device) or _of_rows(q, k, v):
         return Plan("refused", f"The kernels do not take the call: {why}.")
     own = block_table is not None or text
     flex = "FlexAttention has no such argument." if own else _not_flex(forms_of(given))
@@ -117,7 +117,7 @@ def refusal(
     regions: str = "",
 ) -> str:
     """Why the kernels do not take a call; nothing if they do."""
-    why = device.MISSING or _of_rows(q, k, v)
+    why = device.MISSING or too_old(q.device) or _of_rows(q, k, v)
     if why:
         return why
     if regions and band_of(regions) is None:
@@ -149,6 +149,16 @@ def refusal(
     if learned and positions:
         return "a bias that is learned needs positions that rise by one: None or the first position"
     return ""
+
+
+@functools.cache
+def too_old(there: torch.device) -> str:
+    """Why no kernel runs on a GPU, whatever it is given; nothing if kernels do."""
+    if there.type != "cuda" or torch.version.hip is not None:
+        return ""
+    capability = torch.cuda.get_device_capability(there)
+    words = "Triton needs compute capability 8.0, and {} has {}.{}"
+    return "" if capability >= (8, 0) else words.format(there, *capability)
 
 
 def _unserved(traits: dict[str, Any]) -> str:
