@@ -15,6 +15,7 @@ from .. import _core
 from .encoding import build, traits_of
 from .words import in_words_of
 
+HOST = torch.device("cpu")  # where the library reads, whatever torch.set_default_device says
 Shapes = tuple[tuple[tuple[int, ...], bool], ...]  # of an encoding's tensors, and whether they hold real numbers
 
 
@@ -26,7 +27,9 @@ def shapes_of(tensors: Any) -> Shapes:
 def stand_in(form: str, shapes: Shapes) -> _core.Encoding:
     """An encoding of that form and of tensors of these shapes, whose numbers nobody set."""
     tensors = [
-        torch.empty(shape, dtype=torch.float32) if real else torch.zeros(shape, dtype=torch.int64)
+        torch.empty(shape, dtype=torch.float32, device=HOST)
+        if real
+        else torch.zeros(shape, dtype=torch.int64, device=HOST)
         for shape, real in shapes
     ]
     (encoding,) = build(f"[{form}]", tensors, torch.float32)
@@ -74,14 +77,14 @@ def value_rows(form: str, name: str, shapes: Shapes, least: int, count: int) -> 
     """
     names = json.loads(form)["tensors"]
     (shape,) = (shape for one, (shape, _) in zip(names, shapes, strict=True) if one == name)
-    numbered = torch.arange(1, shape[-2] + 1, dtype=torch.float64)[:, None].clone()
-    given = [numbered if one == name else torch.zeros(1) for one in names]
+    numbered = torch.arange(1, shape[-2] + 1, dtype=torch.float64, device=HOST)[:, None].clone()
+    given = [numbered if one == name else torch.zeros(1, dtype=torch.float32, device=HOST) for one in names]
     alone = json.dumps(json.loads(form) | {"tensors": [name]})
     (encoding,) = build(f"[{alone}]", [t for one, t in zip(names, given, strict=True) if one == name], torch.float64)
-    found = torch.zeros(1, 1, count, 1, dtype=torch.float64)
-    from_key = -torch.arange(least, least + count)[None]
-    ones = torch.ones(1, 1, count, 1, dtype=torch.float64)
-    _core.add_values([encoding], ones, found, from_key, torch.zeros(1, 1, dtype=torch.int64))
+    found = torch.zeros(1, 1, count, 1, dtype=torch.float64, device=HOST)
+    from_key = -torch.arange(least, least + count, device=HOST)[None]
+    ones = torch.ones(1, 1, count, 1, dtype=torch.float64, device=HOST)
+    _core.add_values([encoding], ones, found, from_key, torch.zeros(1, 1, dtype=torch.int64, device=HOST))
     return found.flatten().long() - 1
 
 
@@ -108,19 +111,20 @@ def check_ends(
     """
     batch, heads, q_len = sizes
     by_query = _by_query(form, shapes)
+    of_queries, of_keys = (torch.tensor([ends], device=HOST) for ends in (q_ends, k_ends))
     if not by_query:
-        return _check(form, shapes, (1, heads), dims, torch.tensor([q_ends]), torch.tensor([k_ends]))
+        return _check(form, shapes, (1, heads), dims, of_queries, of_keys)
     if all(shapes[i][0][axis] == q_len for i, axis in by_query):
         two = [list(shape) for shape, _ in shapes]
         for i, axis in by_query:
             two[i][axis] = 2
         of_two = tuple((tuple(shape), real) for shape, (_, real) in zip(two, shapes, strict=True))
         try:
-            return _check(form, of_two, (batch, heads), dims, torch.tensor([q_ends]), torch.tensor([k_ends]))
+            return _check(form, of_two, (batch, heads), dims, of_queries, of_keys)
         except (TypeError, ValueError, IndexError):
             pass  # its words are those for all queries
-    all_queries = torch.arange(q_ends[0], q_ends[0] + q_len)[None]
-    return _check(form, shapes, (batch, heads), dims, all_queries, torch.tensor([k_ends]))
+    all_queries = torch.arange(q_ends[0], q_ends[0] + q_len, device=HOST)[None]
+    return _check(form, shapes, (batch, heads), dims, all_queries, of_keys)
 
 
 @in_words_of("attention", "add_scores", "add_values")
@@ -129,10 +133,11 @@ def _check(
 ) -> None:
     """Positions [1, time]."""
     encoding = stand_in(form, shapes)
-    q, k = (torch.zeros(*sizes, at.shape[1], dims[0]) for at in (q_at, k_at))
-    weights = torch.zeros(*sizes, q_at.shape[1], k_at.shape[1])
+    zeros = lambda *extents: torch.zeros(*sizes, *extents, dtype=torch.float32, device=HOST)
+    q, k = (zeros(at.shape[1], dims[0]) for at in (q_at, k_at))
+    weights = zeros(q_at.shape[1], k_at.shape[1])
     _core.add_scores([encoding], weights.clone(), q_at, k_at, q=q, k=k, scale=1.0)
-    _core.add_values([encoding], weights, torch.zeros(*sizes, q_at.shape[1], dims[1]), q_at, k_at)
+    _core.add_values([encoding], weights, zeros(q_at.shape[1], dims[1]), q_at, k_at)
 
 
 atexit.register(products_of.cache_clear)

@@ -10,8 +10,9 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing import _core
+from bearing.torch import index_map
 from bearing.torch.encoding import build, encodings_of, forms_of
-from bearing.torch.triton import backward
+from bearing.torch.triton import backward, bias_numbers, tables
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
 
@@ -107,6 +108,29 @@ def test_which_rows_are_picked_is_asked_once(name, device, monkeypatch):
     for owner, function in [(torch, "unique_consecutive"), (torch.Tensor, "nonzero"), (_core, "add_values")]:
         monkeypatch.setattr(owner, function, asked)
     assert all(torch.equal(x, y) for x, y in zip(first, step(), strict=True))
+
+
+@pytest.mark.parametrize("name", ["Shaw", "T5"])
+def test_new_tensors_may_be_made_elsewhere_by_default(name, device):
+    """As torch.set_default_device and torch.set_default_dtype say, at the top of many scripts. The library reads the host."""
+    bias = lambda: drawn(bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), HEADS, 16))
+    module = (ENCODINGS | {"T5": bias})[name]().to(device)
+    inputs = rows(device)
+
+    def results():
+        index_map.products_of.cache_clear(), index_map.value_rows.cache_clear(), index_map.check_ends.cache_clear()
+        tables._products.cache_clear(), bias_numbers._on_device.cache_clear(), bias_numbers._pieces.cache_clear()
+        out = bt.attention(*inputs, module, mask="causal", **OLDER)
+        return [out, *torch.autograd.grad(out.sum(), [*inputs, *module.parameters()])]
+
+    wanted = results()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("meta"):
+            found = results()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 
 @pytest.mark.parametrize("name", MASKS)

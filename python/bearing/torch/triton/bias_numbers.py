@@ -17,6 +17,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ... import _core
 from ..encoding import build, traits_of
+from ..index_map import HOST
 from ..layers import by_distance, proportional
 from .counts import power_of_2
 from .device import for_good, kept
@@ -105,7 +106,7 @@ def _straight(how: str, text: str, heads: int, at: Distances) -> bool:
 def is_straight(numbers: Tensor) -> bool:
     """Whether a bias on the CPU, [..., distances], is a line from end to end."""
     first, last = numbers[..., :1].double(), numbers[..., -1:].double()
-    way = torch.linspace(0, 1, numbers.shape[-1], dtype=torch.float64)
+    way = torch.linspace(0, 1, numbers.shape[-1], dtype=torch.float64, device=HOST)
     return bool(
         ((numbers - (first + (last - first) * way)).abs() <= NEAR * torch.maximum(first.abs(), last.abs())).all()
     )
@@ -196,18 +197,18 @@ def _fixed(text: str, shape: tuple[int, ...], at: Distances) -> Tensor:
 
 def _unit(text: str, shape: tuple[int, ...], at: Distances) -> Tensor:
     """The bias at a parameter of 1, [distances]."""
-    return _by_library([json.loads(text)], [torch.ones(1)], 1, at)[0]
+    return _by_library([json.loads(text)], [torch.ones(1, dtype=torch.float32, device=HOST)], 1, at)[0]
 
 
 def _rows(text: str, shape: tuple[int, ...], at: Distances) -> Tensor:
     """Which row of a table each distance picks, from 1 on; 0: none. The rows' numbers tell."""
-    told = torch.arange(1, shape[0] + 1, dtype=torch.float32)[:, None]
+    told = torch.arange(1, shape[0] + 1, dtype=torch.float32, device=HOST)[:, None]
     return _by_library([json.loads(text)], [told], 1, at)[0].to(torch.int64)
 
 
 def _by_library(forms: Sequence[dict[str, Any]], given: Sequence[Tensor], heads: int, at: Distances) -> Tensor:
     """float32 [heads, distances] on the CPU."""
-    table = torch.zeros(1, heads, 1, at.count)
+    table = torch.zeros(1, heads, 1, at.count, dtype=torch.float32, device=HOST)
     threads = torch.get_num_threads()
     _core.add_scores(build(json.dumps(list(forms)), given, torch.float32), table, 0, at.least, threads=threads)
     return table[0, :, 0]
@@ -233,10 +234,10 @@ def _cut(rows: Tensor, count: int, behind: int) -> tuple[Tensor, Tensor]:
     for row in range(1, count + 1):
         mine = (rows == row).nonzero().flatten()
         found = mine.split(PIECE) if len(mine) else ()
-        of_rows.append(torch.arange(len(parts), len(parts) + len(found)))
+        of_rows.append(torch.arange(len(parts), len(parts) + len(found), device=HOST))
         parts.extend(found)
     if not parts:
-        parts = [torch.full((1,), behind)]
+        parts = [torch.full((1,), behind, device=HOST)]
     pieces = pad_sequence(parts, batch_first=True, padding_value=behind)
     return pieces, pad_sequence(of_rows, batch_first=True, padding_value=len(parts))
 

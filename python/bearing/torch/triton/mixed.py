@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import spec_of
+from ..index_map import HOST
 from ..layers import Mixed, mixed
 from .device import kept
 from .distances import Distances
@@ -75,5 +76,5 @@ class Operands:
 
 @kept(64)
 def _rows(form: str, at: Distances, device: torch.device) -> Rows:
-    distances = torch.arange(at.least, at.least + at.count)
+    distances = torch.arange(at.least, at.least + at.count, device=HOST)
     return Rows.on(device, mixed()[json.loads(form)["kind"]].rows(spec_of(form), distances))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..encoding import traits_of
-from ..index_map import products_of, rows_at, shapes_of, value_rows
+from ..index_map import HOST, products_of, rows_at, shapes_of, value_rows
 from .device import for_good, kept
 from .distances import Distances
 
@@ -104,7 +104,7 @@ def _products(form: str, shapes: Any, first: int, least: int, count: int, device
     def view(at: Any) -> View | None:
         return None if at is None else View(first + names.index(at[0]), *at[1:])
 
-    distances = torch.arange(least, least + count)
+    distances = torch.arange(least, least + count, device=HOST)
     found: list[Product] = []
     for one in products_of(form, shapes):
         side = "key" if one["of_key"] else "query"
