@@ -263,6 +263,19 @@ def test_a_module_s_own_parameters_learn(device):
     assert all(p.grad.isfinite().all() and p.grad.abs().max() > 0 for p in xl.parameters())
 
 
+def test_sums_of_a_row_are_of_float64(device):
+    """Of 20,000 distances, and nothing of what no row is picked for."""
+    at = torch.cat([torch.full((20_000,), 4), torch.full((7,), -1), torch.tensor([2]), torch.full((64,), 0)])
+    found = tables.Rows.on(torch.device(device), at)
+    x = torch.rand(2, len(at), 3, device=device)
+    x[:, 20_000:20_007] = math.nan
+    sums = found.sums(x).cpu()
+    wide = x.cpu().double()
+    wanted = torch.stack([wide[:, :20_000].sum(1), wide[:, 20_007], wide[:, 20_008:].sum(1)], 1)
+    assert found.named.tolist() == [4, 2, 0] and sums.dtype is torch.float64
+    torch.testing.assert_close(sums, wanted, rtol=2**-50, atol=0)
+
+
 def test_nothing_to_do(device):
     for q_len, k_len in ((0, 5), (5, 0)):
         q, k, v = rows(device, q_len=q_len, k_len=k_len)

@@ -49,7 +49,7 @@ def backward(
             weight = torch.exp(options.sinks.float()[None, :, None] - grads.lse).nan_to_num(
                 0.0
             )  # no key, and a sink of -inf
-            d_sinks = [-(weight * grads.sums).sum((0, 2)).to(options.sinks.dtype)]
+            d_sinks = [-(weight * grads.sums).sum((0, 2), dtype=torch.float64).to(options.sinks.dtype)]
         if learns and work.bias_at is not None:
             if work.rules.offset is None:
                 raise TypeError(

@@ -61,7 +61,7 @@ class Operands:
             numbers = self._numbers(names, one, begin, d_rows.device)
             last = column + numbers.shape[3]
             d = d_rows[..., column:last]
-            d = d.sum(0, keepdim=True) if numbers.shape[0] == 1 else d
+            d = d.sum(0, keepdim=True, dtype=torch.float64).float() if numbers.shape[0] == 1 else d
             place = begin + names.index(one.numbers)
             found[place] = one.gradients(spec_of(form), numbers, positions, d).to(self.parameters[place]).contiguous()
             column = last

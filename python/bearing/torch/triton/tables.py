@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..encoding import traits_of
 from ..index_map import HOST, products_of, rows_at, shapes_of, value_rows
+from .bias_numbers import PIECE
 from .device import for_good, kept
 from .distances import Distances
 
@@ -49,7 +50,8 @@ class Rows(NamedTuple):
     """
 
     of: Tensor  # int64 [distances]; -1: none
-    lengths: Tensor  # of the runs of distances with one row
+    pieces: Tensor  # lengths of the pieces that the runs of distances with one row are cut into
+    counts: Tensor  # how many pieces each run has
     runs: Tensor  # the runs that have a row
     named: Tensor  # and which
 
@@ -61,9 +63,20 @@ class Rows(NamedTuple):
             of = rows.clone()  # on this thread
             named, lengths = torch.unique_consecutive(of, return_counts=True)
             runs = (named >= 0).nonzero()[:, 0]
-            return of, lengths, runs, named[runs]
+            counts = -(-lengths // PIECE)
+            pieces = torch.full((int(counts.sum()),), PIECE, device=HOST)
+            pieces[counts.cumsum(0) - 1] = lengths - (counts - 1) * PIECE  # the last one of each run
+            return of, pieces, counts, runs, named[runs]
 
         return Rows(*for_good(made, device))
+
+    def sums(self, x: Tensor) -> Tensor:
+        """Of x [heads, distances, dim] over the distances of each row that is named: float64 [heads, rows, dim], in one order.
+        Pieces are summed beside each other, as one run may be nearly all distances."""
+        x = x.transpose(0, 1).double().contiguous()
+        for lengths in (self.pieces, self.counts):
+            x = torch.segment_reduce(x, "sum", lengths=lengths, axis=0, unsafe=True)
+        return x.transpose(0, 1)[:, self.runs]
 
 
 class Product(NamedTuple):
@@ -177,11 +190,7 @@ def gradients(
         if one.shift is not None:
             shift, by_distance = one.shift.of(parameters), _by_distance(one, parameters)
             d_rows = d_rows + scale * d_bias[:, :, None] * shift[:, None]
-            d_shift = scale * (d_bias[:, :, None] * by_distance).sum(1)
+            d_shift = scale * (d_bias[:, :, None] * by_distance).sum(1, dtype=torch.float64)
             one.shift.add_to(grads, parameters, None, d_shift)
-        rows = one.rows  # the distances of each are added up in order
-        sums = torch.segment_reduce(
-            d_rows.transpose(0, 1).contiguous(), "sum", lengths=rows.lengths, axis=0, unsafe=True
-        )
-        one.table.add_to(grads, parameters, rows.named, sums.transpose(0, 1)[:, rows.runs])
+        one.table.add_to(grads, parameters, one.rows.named, one.rows.sums(d_rows))
     return grads
