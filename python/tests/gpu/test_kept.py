@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
 
 import bearing
@@ -48,6 +49,45 @@ def test_a_graph_s_steps_outlive_the_cache_too(captured, monkeypatch):
     gc.collect()
     assert kept.get(0) is None and kept.get(1) is None and kept.get(3) is not None
     assert (one() is not None) == captured
+
+
+@pytest.mark.parametrize("captured", [True, False])
+def test_what_is_kept_has_so_many_bytes(captured, monkeypatch):
+    """As an allocator counts them. What was asked for last stays, and one thing always does."""
+    made = devices.kept_within(4096)(lambda n, size: (torch.full((size,), n), n))
+    monkeypatch.setattr(devices, "_captures", lambda: captured)
+    first = weakref.ref(made(0, 300)[0])
+    monkeypatch.undo()
+    for n in range(1, 4):
+        made(n, 1)
+    assert made(0, 300)[0] is first() and made.cache_info().currsize == 4 and made.cache_info().bytes == 2560 + 3 * 512
+    made(4, 1), made(0, 300)
+    assert made.cache_info().currsize == 4 and made.cache_info().bytes == 4096
+    made(5, 513)
+    gc.collect()
+    assert (first() is not None) == captured and made.cache_info().currsize == 1
+    made.cache_clear()
+    assert made.cache_info().currsize == made.cache_info().bytes == 0
+
+
+def test_no_step_waits_for_lengths_that_come_in_turns(device, monkeypatch):
+    """Some hundreds of lengths, as training in buckets has, each with runs and blocks, forward and backward."""
+    shaw = bt.Shaw(bearing.Shaw(clip=5), 12, 10).encoding()
+    placed, there = [(json.loads(shaw.form), 0, len(shaw.tensors))], torch.device(device)
+
+    def step(n):
+        mask = ("causal", "causal_bottom_right")[n % 2]
+        seen = visible.Visible(visible.Rules(mask, (-1, -1), n, n, 0, None, None, None, there))
+        seen.key_blocks(64, 64), seen.query_blocks(64, 32)
+        tables.products(placed, shaw.tensors, bias_numbers.Distances(1 - n, n), there)
+
+    lengths = range(17, 517)
+    for n in lengths:
+        step(n)
+    for module in (visible, tables):
+        monkeypatch.setattr(module, "for_good", lambda *_: pytest.fail("it was made again"))
+    for n in lengths:
+        step(n)
 
 
 def test_calls_keep_what_they_read(device, monkeypatch):

@@ -98,7 +98,7 @@ def are_straight(form: dict[str, Any], parameters: Sequence[Tensor], heads: int,
     return how in ("fixed", "proportional") and _straight(how, json.dumps(form), heads, at)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=4096)
 def _straight(how: str, text: str, heads: int, at: Distances) -> bool:
     return is_straight(_fixed(text, (heads,), at) if how == "fixed" else _unit(text, (), at))
 

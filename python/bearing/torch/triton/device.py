@@ -6,13 +6,16 @@ import contextlib
 import functools
 import importlib.util
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 Value = TypeVar("Value")
@@ -79,6 +82,54 @@ def kept(maxsize: int) -> Callable[[Made], Made]:
         return found
 
     return decorated
+
+
+def kept_within(most: int) -> Callable[[Made], Made]:
+    """The same for what is more with longer calls: what was asked for last and has so many bytes in all."""
+    return lambda make: functools.wraps(make)(_KeptWithin(make, most))
+
+
+class _KeptWithin:
+    def __init__(self, make: Callable[..., Any], most: int) -> None:
+        self._make, self._most, self._lock = make, most, threading.Lock()
+        self._recent: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._held_for_ever: dict[int, Any] = {}
+
+    def __call__(self, *args: Any) -> Any:
+        with self._lock:
+            found = self._recent.get(args)
+            if found is not None:
+                self._recent.move_to_end(args)
+        if found is None:
+            one = self._make(*args)
+            found = one, sum(_taken(x) for x in tree_leaves(one) if isinstance(x, Tensor))
+            with self._lock:
+                self._put(args, found)
+        return _held(self._held_for_ever, found[0])
+
+    def _put(self, key: Hashable, found: tuple[Any, int]) -> None:
+        _, before = self._recent.pop(key, (None, 0))  # of another thread
+        self._recent[key] = found
+        self._bytes += found[1] - before
+        while self._bytes > self._most and len(self._recent) > 1:
+            _, (_, size) = self._recent.popitem(last=False)
+            self._bytes -= size
+
+    def cache_clear(self) -> None:
+        """As that of functools.lru_cache."""
+        with self._lock:
+            self._recent.clear()
+            self._bytes = 0
+
+    def cache_info(self) -> Any:
+        """As that of functools.lru_cache, without hits."""
+        return SimpleNamespace(currsize=len(self._recent), bytes=self._bytes)
+
+
+def _taken(x: Tensor) -> int:
+    """Bytes that an allocator takes for a tensor."""
+    return -(-max(1, x.nbytes) // 512) * 512
 
 
 class Kept(Generic[Value]):

@@ -12,9 +12,9 @@ from torch import Tensor
 from ..encoding import spec_of
 from ..index_map import HOST
 from ..layers import Mixed, mixed
-from .device import kept
+from .device import kept_within
 from .distances import Distances
-from .tables import Placed, Product, Rows, View
+from .tables import MOST_KEPT, Placed, Product, Rows, View
 
 
 def width_of(form: dict, parameters: Sequence[Tensor]) -> int:
@@ -74,7 +74,7 @@ class Operands:
         return self.parameters[begin + names.index(one.numbers)].to(device, torch.float32)
 
 
-@kept(64)
+@kept_within(MOST_KEPT)
 def _rows(form: str, at: Distances, device: torch.device) -> Rows:
     distances = torch.arange(at.least, at.least + at.count, device=HOST)
     return Rows.on(device, mixed()[json.loads(form)["kind"]].rows(spec_of(form), distances))

@@ -13,10 +13,11 @@ from torch import Tensor
 from ..encoding import traits_of
 from ..index_map import HOST, products_of, rows_at, shapes_of, value_rows
 from .bias_numbers import PIECE
-from .device import for_good, kept
+from .device import for_good, kept_within
 from .distances import Distances
 
 SIDES = ("query", "key", "value", "mixed")  # what rows are multiplied with, or added to
+MOST_KEPT = 2**26  # bytes of the rows of distances of all calls
 Placed = tuple[dict, int, int]  # a form, and the place of its tensors in the call: first and end
 
 
@@ -110,7 +111,7 @@ def products(
     return found
 
 
-@kept(64)
+@kept_within(MOST_KEPT)
 def _products(form: str, shapes: Any, first: int, least: int, count: int, device: torch.device) -> tuple[Product, ...]:
     names, parameters = json.loads(form)["tensors"], traits_of(json.loads(form)["kind"])["parameters"]
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from .device import for_good, kept
+from .device import for_good, kept_within
 
 
 class Band(NamedTuple):
@@ -93,8 +93,9 @@ class Rules(NamedTuple):
 FAR = 2**40  # further than any distance: positions are at most 2^31
 NEVER = 2**30  # more than any key's index
 # Kept for calls of so many queries: fewer are a step of decoding, whose keys are more with each call; more take longer than
-# what is saved, and up to 512 KiB is kept of each call.
+# what is saved. Up to 512 KiB is kept of each call, 8 KiB of one with 1,024 tokens.
 KEPT = range(17, 2**16 + 1)
+MOST_KEPT = 2**26  # bytes of all calls
 
 
 class Visible:
@@ -115,7 +116,7 @@ class Visible:
         return query_blocks(*self.runs, self.rules.k_len, rows, cols)
 
 
-@kept(64)
+@kept_within(MOST_KEPT)
 def _kept(make: Callable[..., tuple[Tensor, ...]], rules: Rules, *sizes: int) -> list[Tensor]:
     here = rules._replace(device=torch.device("cpu"))
     return for_good(lambda: make(here, *sizes), rules.device)
