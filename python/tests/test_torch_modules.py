@@ -750,16 +750,33 @@ def in_8_bits(linear: torch.nn.Linear) -> torch.nn.Module:
     return torch.ao.quantization.quantize_dynamic(around, {torch.nn.Linear}, dtype=torch.qint8)[0]
 
 
+class InBytes(torch.nn.Module):
+    """A linear layer whose weights are a parameter of bytes, as those of 4 bits are kept. It computes in its input's type."""
+
+    def __init__(self, linear: torch.nn.Linear) -> None:
+        super().__init__()
+        low, high = linear.weight.detach().aminmax()
+        self.low, self.step = low.item(), (high - low).item() / 255
+        packed = ((linear.weight.detach() - low) / self.step).round().to(torch.uint8)
+        self.weight = torch.nn.Parameter(packed, requires_grad=False)
+        self.bias = linear.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        bias = None if self.bias is None else self.bias.to(x.dtype)
+        return torch.nn.functional.linear(x, self.weight.to(x.dtype) * self.step + self.low, bias)
+
+
+@pytest.mark.parametrize("quantised", [in_8_bits, InBytes])
 @pytest.mark.filterwarnings("ignore:.*quantiz.*:DeprecationWarning", "ignore:.*reduce_range.*:UserWarning")
 @pytest.mark.parametrize("case", [c for c in CASES if c.name not in ("Rope", "Xpos")], ids=lambda case: case.name)
-def test_linear_layers_may_be_swapped_for_quantised_ones(case):
+def test_linear_layers_may_be_swapped_for_quantised_ones(case, quantised):
     """All that a module reads of a linear layer is what it gives when it is called."""
     module = copy.deepcopy(case.module).float()
     heads = bearing.torch.Encoding
     swapped = copy.deepcopy(module)
     for name, linear in module.named_modules():
         if isinstance(linear, torch.nn.Linear):
-            swapped.set_submodule(name, in_8_bits(linear))
+            swapped.set_submodule(name, quantised(linear))
     given = [x.float() if x.is_floating_point() else x for x in case.given]
     encodings = [one.encoding(*given) for one in (module, swapped)]
     assert all(isinstance(one, heads) for one in encodings)

@@ -442,7 +442,12 @@ def no_autocast(tensor: Tensor) -> torch.autocast:
 
 def as_parameters(x: Tensor, layer: nn.Module) -> Tensor:
     """What a layer gets outside of autocast, in the type of its parameters; as it is for a layer without any."""
-    return x.to(next((p.dtype for p in layer.parameters()), x.dtype))
+    return x.to(type_of(layer, x.dtype))
+
+
+def type_of(layer: nn.Module, otherwise: torch.dtype) -> torch.dtype:
+    """The type of a layer's parameters. Quantised layers have none, or keep them in a type that no input has."""
+    return next((p.dtype for p in layer.parameters() if p.dtype in _TYPES), otherwise)
 
 
 def empty(*shape: int, device: Device = None, dtype: torch.dtype | None = None) -> nn.Parameter:

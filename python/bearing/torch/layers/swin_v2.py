@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ... import _core
-from ..base import Bias, Device, check_sizes, check_spec, no_autocast, placement
+from ..base import Bias, Device, check_sizes, check_spec, no_autocast, placement, type_of
 from ..encoding import Encoding
 
 __all__ = ["SwinV2"]
@@ -55,9 +55,7 @@ class SwinV2(Bias):
 
     def table(self) -> Tensor:
         """Computes the table [window.rows(), heads]: ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement c."""
-        dtype = next(
-            (p.dtype for p in self.parameters()), torch.float32
-        )  # layers may be quantised ones, which have none
+        dtype = type_of(self, torch.float32)
         with no_autocast(self.displacements):
             return 16 * torch.sigmoid(self.out(F.relu(self.hidden(self.displacements.to(dtype)))))
 
