@@ -109,7 +109,7 @@ def test_all_on_meta_gives_shapes():
     assert bt.bias_matrix(on_meta(bt.Alibi(HEADS)), heads=HEADS, q_len=2, k_len=3).device.type == "meta"
 
 
-@pytest.mark.parametrize(
+made_without_memory = pytest.mark.parametrize(
     "make",
     [
         lambda: bt.TransformerXL(bearing.TransformerXL(), HEADS, DIM, 16, TIME),
@@ -119,6 +119,9 @@ def test_all_on_meta_gives_shapes():
         ),
     ],
 )
+
+
+@made_without_memory
 def test_a_module_made_without_memory_takes_a_state_as_it_is(make):
     """Also buffers that no state holds have their numbers then."""
     trained = make()
@@ -126,5 +129,21 @@ def test_a_module_made_without_memory_takes_a_state_as_it_is(make):
         module = make()
     module.load_state_dict(trained.state_dict(), assign=True)
     assert all(tensor.device.type == "cpu" for tensor in (*module.parameters(), *module.buffers()))
+    for (name, one), other in zip(trained.named_buffers(), module.buffers(), strict=True):
+        assert torch.equal(one, other), name
+
+
+@pytest.mark.filterwarnings("ignore:.*which is a no-op:UserWarning")
+@made_without_memory
+def test_a_module_that_got_memory_has_its_numbers_with_a_state(make):
+    """As large models are loaded: to_empty(), then a state, which lacks some of the buffers."""
+    trained = make()
+    with torch.device("meta"):
+        module = make()
+    module.load_state_dict(trained.state_dict())  # without memory nothing happens
+    module.to_empty(device="cpu")
+    for tensor in (*module.parameters(), *module.buffers()):
+        tensor.detach().fill_(float("nan"))
+    module.load_state_dict(trained.state_dict())
     for (name, one), other in zip(trained.named_buffers(), module.buffers(), strict=True):
         assert torch.equal(one, other), name

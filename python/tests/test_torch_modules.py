@@ -783,3 +783,35 @@ def test_linear_layers_may_be_swapped_for_quantised_ones(case, quantised):
     for own, got in zip(*(one.tensors for one in encodings), strict=True):
         # Weights and inputs in 8 bits; sums of a dozen products, then at most a sigmoid times 16.
         torch.testing.assert_close(got, own, rtol=0.2, atol=0.2 * own.abs().max().item() if own.numel() else 0)
+
+
+NUMBERS = {
+    "TransformerXL": lambda: bt.TransformerXL(bearing.TransformerXL(), HEADS, DIM, 16, 3 * TIME),
+    "SwinV2": lambda: bt.SwinV2(
+        bearing.SwinV2(window=bearing.Swin(height=2, width=3), trained_height=2, trained_width=3), HEADS
+    ),
+    "a given table": lambda: bt.Attention(given_table(), mask="causal"),
+    "given slopes": lambda: bt.Fixed(bearing.AlibiBias(slopes=np.linspace(0.1, 0.9, HEADS))),
+}
+
+
+def given_table() -> bearing.RopeTable:
+    table = bearing.RopeTable(bearing.Rope(head_dim=DIM, pairing="half"), TIME)
+    return bearing.RopeTable.from_cos_sin(bearing.Rope(head_dim=DIM, pairing="half"), table.cos, table.sin)
+
+
+@pytest.mark.parametrize("make", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_that_nobody_learns_are_not_rounded_with_the_parameters(make, dtype):
+    module = make()
+    before = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    assert before
+    module = torch.nn.Sequential(module).to(dtype).float()[0]
+    assert all(torch.equal(buffer, before[name]) for name, buffer in module.named_buffers())
+    assert all(parameter.dtype is torch.float32 for parameter in module.parameters())
+
+
+def test_a_layer_of_16_bits_turns_by_a_given_table_as_it_was_given():
+    layer = bt.Attention(given_table(), mask="causal").bfloat16()
+    q, k, v = (x.detach().bfloat16() for x in qkv())
+    assert torch.equal(layer(q, k, v), bt.Attention(given_table(), mask="causal")(q, k, v))

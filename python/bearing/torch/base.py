@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
 import torch
@@ -57,17 +57,27 @@ class EncodingModule(nn.Module):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *given: Any
     ) -> None:
-        """With ``assign=True`` a module that was made on the meta device gets the state's own tensors. Buffers that no
-        state holds get their numbers beside them."""
+        """Buffers that no state holds get their numbers beside it: what to_empty() left in them is anything. With
+        ``assign=True`` a module that was made on the meta device gets the state's own tensors, and memory for these."""
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *given)
-        if not local_metadata.get("assign_to_params_buffers"):
-            return
-        empty = [name for name in self._non_persistent_buffers_set if self._buffers[name].device.type == "meta"]
-        device = next((t.device for name, t in state_dict.items() if name.startswith(prefix)), torch.device("meta"))
-        if empty and device.type != "meta":
-            for name in empty:
+        names = self._non_persistent_buffers_set
+        if local_metadata.get("assign_to_params_buffers"):
+            device = next((t.device for name, t in state_dict.items() if name.startswith(prefix)), torch.device("meta"))
+            for name in (name for name in names if self._buffers[name].device.type == "meta"):
                 self._buffers[name] = torch.empty_like(self._buffers[name], device=device)
-            self._fill_buffers()
+        if names and all(self._buffers[name].device.type != "meta" for name in names):
+            with whole(self):
+                self._fill_buffers()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EncodingModule:
+        """Buffers are numbers that nobody learns: ``bfloat16()``, ``half()`` and their like move them and leave their type."""
+        before = dict(self._buffers)
+        super()._apply(fn, recurse)
+        for name, buffer in before.items():
+            now = self._buffers[name]
+            if buffer is not None and now is not None and buffer.is_floating_point() and now.dtype is not buffer.dtype:
+                self._buffers[name] = buffer.to(now.device)
+        return self
 
     def encoding(self) -> Encoding:
         """Returns what :func:`bearing.torch.attention` takes for this module."""
