@@ -267,6 +267,9 @@ def wrong_calls() -> dict[str, list[str]]:
         "other parameters on one process": lambda: bt.ring_attention(
             x, x, x, bearing.AlibiBias(slopes=torch.tensor([1.0, 2.0 + last])), **given
         ),
+        "the same parameters in another order on one process": lambda: bt.ring_attention(
+            x, x, x, bearing.AlibiBias(slopes=torch.tensor([2.0, 1.0] if last else [1.0, 2.0])), **given
+        ),
         "no gradient on one process": lambda: bt.ring_attention(x.clone().requires_grad_(not last), x, x, **given),
         "positions of too few tokens": lambda: bt.ring_attention(x, x, x, **given | {"k_positions": at[:2]}),
         "no positions": lambda: bt.ring_attention(x, x, x, **given | {"q_positions": None}),

@@ -110,6 +110,7 @@ refusals = {
     "another mask on one process": ("mask: must be the same", "mask: must be the same"),
     "another type on one process": ("dtype: must be the same", "dtype: must be the same"),
     "other parameters on one process": ("parameters: must be the same", "parameters: must be the same"),
+    "the same parameters in another order on one process": ("parameters: must be the same",) * 2,
     "no gradient on one process": ("whether gradients are wanted", "whether gradients are wanted"),
     "positions of too few tokens": ("k_positions: must have 3 tokens, got 2",) * 2,
     "no positions": ("TypeError: [ring_attention] q_positions: must be given",) * 2,

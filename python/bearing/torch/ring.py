@@ -9,6 +9,7 @@ Liu, Zaharia, Abbeel 2023, arXiv 2310.01889.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -324,9 +325,9 @@ def _check(call: Call, tensors: Sequence[Tensor | None]) -> None:
     _core.attention(q.detach(), none.k, none.v, encodings, **call.options(none, sinks))
 
 
-def _bits(x: Tensor) -> int:
-    """A number that copies of a tensor share, on any machine: the sum of its bits as whole numbers."""
-    return int(x.detach().contiguous().view(torch.int32).sum())
+def _bits(x: Tensor) -> str:
+    """A digest of a tensor's bits in their order, which copies of it share."""
+    return hashlib.blake2b(x.detach().flatten().view(torch.uint8).numpy(), digest_size=8).hexdigest()
 
 
 def _with_length(x: Tensor, axis: int, length: int) -> list[int]:
