@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from bearing.torch import encoding as forms
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch_cases import DIM, HEADS, TIME, qkv, tensor
 
 ROPE = bearing.Rope(head_dim=DIM, pairing="half")
@@ -320,6 +321,33 @@ def test_exported_programs_hold_the_ops():
     program = torch.export.export(module, (q, k, v))
     assert any("bearing" in str(node.target) for node in program.graph.nodes)
     assert torch.equal(program.module()(q, k, v), module(q, k, v))
+
+
+def test_ops_take_none_for_no_parameters_as_packages_of_aotinductor_give_it():
+    q, k, v = (x.detach() for x in qkv())
+    for call in (
+        lambda: bt.attention(q, k, v, mask="causal"),
+        lambda: bt.linear_attention(q, k, v, mask="causal"),
+        lambda: bt.turn(bearing.XposRows(bearing.XposTable(bearing.Xpos(rope=ROPE), TIME)), q, side="key"),
+        lambda: bt.bias_matrix(bearing.AlibiBias(bearing.Alibi.published(HEADS)), heads=HEADS, q_len=3, k_len=3),
+    ):
+        with WithNoneForNothing() as mode:
+            found = call()
+        assert mode.replaced == 1
+        assert torch.equal(found, call())
+
+
+class WithNoneForNothing(TorchDispatchMode):
+    """Calls ops of bearing with None in place of empty lists."""
+
+    replaced = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.namespace == "bearing":
+            empty = [isinstance(arg, (list, tuple)) and not arg for arg in args]
+            args = [None if nothing else arg for nothing, arg in zip(empty, args, strict=True)]
+            self.replaced += sum(empty)
+        return func(*args, **(kwargs or {}))
 
 
 def test_autocast_has_attention_in_its_own_type_with_parameters_in_float32():

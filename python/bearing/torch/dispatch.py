@@ -119,7 +119,8 @@ class Op:
         self.name = name.removesuffix("_backward")
         self.plain = now
         schema = torch.library.infer_schema(now, mutates_args=()).replace(f", bool {apart}=True)", ")")
-        self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=(), schema=schema)
+        schema = schema.replace("Tensor[] parameters", "Tensor[]? parameters")
+        self.custom = torch.library.custom_op(f"bearing::{name}", _without_none(now), mutates_args=(), schema=schema)
         self.gives = get_origin(get_type_hints(now)["return"])
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
@@ -239,6 +240,20 @@ class Op:
             f"[{self.name}] has no second derivatives: differentiate it once, without create_graph, "
             "and give torch.func.grad, hessian and the like no function that differentiates it again"
         )
+
+
+def _without_none(now: Callable[..., Any]) -> Callable[..., Any]:
+    """The work of an op, whose parameters may be None: packages of AOTInductor have that in place of an empty list."""
+    names = list(inspect.signature(now).parameters)
+    if "parameters" not in names:
+        return now
+    place = names.index("parameters")
+
+    @functools.wraps(now)
+    def work(*args: Any) -> Any:
+        return now(*args) if args[place] is not None else now(*args[:place], [], *args[place + 1 :])
+
+    return work
 
 
 _WORDS = {
