@@ -151,6 +151,21 @@ def test_compiled_code_leaves_its_graph_to_call_it() -> None:
     torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
 
 
+def test_tensors_on_a_gpu_are_refused_by_name() -> None:
+    class Elsewhere:
+        device = torch.device("cuda", 0)
+
+    x, at = torch.zeros(1, 2, 3, 4), torch.arange(3)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(
+            TypeError, match=r"\[ring_attention\] k: must be on the CPU, where alone it runs, got one on cuda:0"
+        ):
+            bt.ring_attention(x, Elsewhere(), x, mask="none", q_positions=at, k_positions=at)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 @pytest.mark.parametrize("layout", ["contiguous", "zigzag"])
 @pytest.mark.parametrize(("length", "world"), [(16, 4), (17, 4), (3, 4), (0, 2), (5, 1)])
 def test_every_token_is_in_one_shard(length: int, world: int, layout: str) -> None:

@@ -55,7 +55,7 @@ def ring_attention(
     out_dtype: torch.dtype | None = None,
     return_lse: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Computes :func:`bearing.torch.attention` over the sequence that the processes of a group hold together.
+    """Computes :func:`bearing.torch.attention` over the sequence that the processes of a group hold together, on the CPU.
 
     q [batch, heads, q_len, dim]: this process's queries.
     k [batch, kv_heads, k_len, dim]: this process's keys.
@@ -66,14 +66,13 @@ def ring_attention(
         for p, p + 1, ….
     k_positions: where this process's keys stand.
     key_mask [batch, k_len]: which of this process's keys may be seen.
-    group: the processes; None for all.
+    group: the processes; None for all. Its backend must take tensors on the CPU, as gloo does.
     sum_gradients: False leaves each process its own queries' share of the gradients of sinks and parameters, for
         callers that sum all gradients of a model later, as DistributedDataParallel does.
     out_dtype: torch.float32 keeps all bits of out where q has 16.
 
     A shard may hold any tokens in any order, or none: see :func:`bearing.torch.shard`. Returns this process's rows of
-    the
-    result: what attention over all keys gives, up to rounding.
+    the result: what attention over all keys gives, up to rounding.
 
     Every process of the group calls it with the same encodings, parameters and options, and runs the backward too. An
     argument that one process refuses raises its own error there, which names the argument, and
@@ -258,6 +257,10 @@ def _prepare(
     out_dtype: torch.dtype | None,
 ) -> tuple[Call, tuple[Tensor | None, ...]]:
     """The arguments of one process, checked: a Call, and the tensors that have gradients."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        device = getattr(x, "device", None)
+        if isinstance(device, torch.device) and device.type not in ("cpu", "meta"):
+            raise TypeError(f"[ring_attention] {name}: must be on the CPU, where alone it runs, got one on {device}")
     q, k, v = autocast("ring_attention", q, k, v)
     if not isinstance(mask, str) or mask not in ("none", "causal"):
         raise ValueError(f"[ring_attention] mask: must be 'none' or 'causal', which go by position, got {mask!r}")
