@@ -446,6 +446,27 @@ def test_tensors_elsewhere_are_refused_by_name():
         bt.rotate(Elsewhere(), rope=ROPE)
 
 
+def test_tensors_that_processes_share_are_refused_by_name():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        q, k, v = (x.detach() for x in qkv())
+        shared = distribute_tensor(q, init_device_mesh("cpu", (1,)), [Shard(1)])
+        for name, call in {
+            "attention": lambda: bt.attention(shared, k, v, mask="causal"),
+            "linear_attention": lambda: bt.linear_attention(shared, k, v, mask="causal"),
+            "rotate": lambda: bt.rotate(shared, rope=ROPE),
+        }.items():
+            with pytest.raises(
+                TypeError, match=rf"\[{name}\] tensors: must be local, got a DTensor: give each process"
+            ):
+                call()
+    finally:
+        torch.distributed.destroy_process_group()
+
+
 def test_modes_and_compilers_see_the_ops():
     from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -30,7 +30,7 @@ def whole(module: nn.Module) -> Iterator[None]:
     was not filled stays as it was.
     """
     own: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
-    shared = [(of, name, tensor) for of in own for name, tensor in of.items() if _is_shared(tensor)]
+    shared = [(of, name, tensor) for of in own for name, tensor in of.items() if is_shared(tensor)]
     fulls = [_empty_as(tensor) for _, _, tensor in shared]
     before = [full._version for full in fulls]
     try:
@@ -50,7 +50,7 @@ def _empty_as(tensor: torch.Tensor) -> torch.Tensor:
     return nn.Parameter(full, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else full
 
 
-def _is_shared(tensor: Any) -> bool:
+def is_shared(tensor: Any) -> bool:
     """Whether it is a DTensor. Where nobody has imported them there are none."""
     distributed = sys.modules.get("torch.distributed.tensor")
     return distributed is not None and isinstance(tensor, distributed.DTensor)
