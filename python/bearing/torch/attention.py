@@ -132,7 +132,9 @@ class Attention(nn.Module):
         """Computes attention of q [batch, heads, q_len, dim] over k and v [batch, kv_heads, k_len, …].
 
         q_positions: where queries stand, as :func:`bearing.torch.attention` takes positions.
-        k_positions: where keys stand.
+        k_positions: where keys stand; at 0, 1, 2, … if it is left out, as the keys of a cache do, wherever queries stand. So
+            queries and keys of the same tokens need both, as those of packed sequences and of left padding. Rope and
+            :class:`MultiHeadAttention` take q_positions for their keys as well.
         more: encodings of this call alone, such as ``gates.encoding(x)``.
         given: k_lengths, key_mask, visible, q_starts, k_starts and return_lse, as in :func:`bearing.torch.attention`.
 
