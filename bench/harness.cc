@@ -94,14 +94,9 @@ long preemptions() {
 /// next side is to have.
 void let_threads_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-/// Times the case's step as the benchmark's own; a turn of it is an iteration. The counters are its shortest time
-/// per step and other's time / own time: the median, turn by turn, or that of the shortest of few long turns.
+/// Times the case's step as the benchmark's own; a turn of it is an iteration. The counters are how many turns count,
+/// the case's time per step in its shortest turn, and other's time / own time: the median, turn by turn, or that of the
+/// shortest of few long turns.
 void time_steps(benchmark::State& state, const Case& c) {
   std::vector<Contender> all;
   forget_sides();
@@ -118,19 +113,24 @@ void time_steps(benchmark::State& state, const Case& c) {
   follow_the_library();
   for (Contender& each : all) each.warm_up();
   std::vector<std::vector<double>> ratios(all.size() - 1);
-  for (auto _ : state) {
+  std::size_t counted = 0;
+  const auto take_turns = [&] {  // of all sides, once; returns the case's own time
     const long before = preemptions();
     for (Contender& each : all) {
       if (c.peer && c.threads > 1) let_threads_sleep();
       each.take_turn();
     }
     const double own = all.back().turns.back();
-    state.SetIterationTime(own * all.back().times);
-    if (c.turns == 0 && preemptions() != before && !ratios.empty() && !ratios[0].empty()) {
-      continue;  // unfair to whoever was running
-    }
+    if (c.turns == 0 && preemptions() != before && counted > 0) return own;  // unfair to whoever was running
+    ++counted;
     for (std::size_t i = 0; i + 1 < all.size(); ++i) ratios[i].push_back(all[i].turns.back() / own);
+    return own;
+  };
+  for (auto _ : state) state.SetIterationTime(take_turns() * all.back().times);
+  if (c.turns == 0) {
+    for (std::size_t more = 0; counted < least_turns && more < least_turns; ++more) take_turns();
   }
+  state.counters["turns"] = static_cast<double>(counted);
   // A handful of long turns: each side's best, as one of them is always disturbed on a machine that others use.
   for (std::size_t i = 0; i + 1 < all.size(); ++i) {
     state.counters["vs " + all[i].name] = c.turns > 0 ? all[i].best() / all.back().best() : median(ratios[i]);
@@ -169,6 +169,12 @@ std::string add_limit(const std::string& kind, Move move, std::size_t bytes, Ind
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
 
 void be_quick() { quick = true; }
 

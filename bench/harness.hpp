@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bearing/executor.hpp>
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -35,6 +36,10 @@ void be_quick();
 
 /// Registers a case as the benchmark "name/threads".
 void add(Case c);
+
+/// The middle of them by size; of an even number the mean of the two in the middle, so that it leans to no side.
+double median(std::vector<double> values);
+inline constexpr std::size_t least_turns = 5;  ///< of a case that has no number of turns of its own, in a repetition
 
 /// Serial for 1, else bearing::threads(n), made once.
 const Executor& executor(Index threads);

@@ -1,11 +1,15 @@
 // A case and what it is compared with keep their own numbers, whoever is prepared later; limits run on the library's
-// instruction set. Exits with 1 if not.
+// instruction set; a ratio is the other's time over the case's own, and near 1 beside itself. Exits with 1 if not.
 
 #include <benchmark/benchmark.h>
 
 #include <bearing/target.hpp>
+#include <chrono>
 #include <cstdio>
+#include <map>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "buffers.hpp"
 #include "harness.hpp"
@@ -43,26 +47,79 @@ Case forcing(std::string_view target) {
           }};
 }
 
+/// A case that takes so many milliseconds a step: `long_turns` of them, or turns as the options say.
+Case sleeping(const char* name, int milliseconds, int long_turns, std::vector<Bar> bars) {
+  return {.name = name, .bars = std::move(bars), .turns = long_turns, .prepare = [=]() -> std::function<void()> {
+            return [=] { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); };
+          }};
+}
+
+/// Keeps what each case reports, by its name and the counter's.
+class Kept : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.error_occurred) ++failed;
+      for (const auto& [counter, value] : run.counters) found[run.run_name.function_name][counter] = value;
+    }
+  }
+
+  std::map<std::string, std::map<std::string, double>> found;
+  int failed = 0;
+};
+
+bool ratios_are_right(Kept& kept) {
+  bool right = median({3, 1, 2}) == 2 && median({1, 2}) == 1.5 && median({4, 1, 2, 9}) == 3;
+  if (!right) std::printf("a median is not in the middle\n");
+  const auto expect = [&](const char* name, const char* counter, double least, double most) {
+    const double found = kept.found[name][counter];
+    if (found >= least && found <= most) return;
+    std::printf("%s: %s must be in %g ... %g, got %g\n", name, counter, least, most, found);
+    right = false;
+  };
+  for (const char* name : {"quick/1", "quick_long/1"}) {
+    expect(name, "vs slow/1", 2, 6);    // 3
+    expect(name, "vs slower/1", 4, 9);  // 2 steps of it: 6
+    expect(name, "vs same/1", 0.6, 1.6);
+    expect(name, "step_us", 2000, 6000);
+  }
+  expect("slow/1", "vs same/1", 1.0 / 6, 0.5);
+  expect("quick/1", "turns", static_cast<double>(least_turns), 1e9);
+  return right && kept.failed == 0;
+}
+
 }  // namespace
 
 void add_cases() {
+  const std::vector<Bar> bars = {{"slow/1"}, {.pattern = "slower/1", .times = 2}, {"same/1"}};
+  add(sleeping("same", 2, 0, {}));
+  add(sleeping("slower", 6, 0, {}));
+  add(sleeping("slow", 6, 0, {{"same/1"}}));
+  add(sleeping("quick", 2, 0, bars));
+  add(sleeping("quick_long", 2, 3, bars));
   for (const std::string_view target : simd_targets()) add(forcing(target));
   add(filled_with("peer", 2, {}));
   add(filled_with("limit", 3, {}));
   add(filled_with("case", 1, {{"peer/1"}, {"limit/1"}}));
 }
 
-bool passed() {
+bool passed(Kept& kept) {
   if (steps == 0 || wrong > 0) std::printf("%d of %d steps met another side's numbers\n", wrong, steps);
   if (targets == 0 || elsewhere > 0) std::printf("%d of %d steps met limits on another target\n", elsewhere, targets);
-  return steps > 0 && wrong == 0 && targets > 0 && elsewhere == 0;
+  return ratios_are_right(kept) && steps > 0 && wrong == 0 && targets > 0 && elsewhere == 0;
 }
 
 }  // namespace bearing::bench
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
+  char short_repetitions[] = "--benchmark_min_time=0.02";
+  std::vector<char*> arguments(argv, argv + argc);
+  arguments.push_back(short_repetitions);
+  argc = static_cast<int>(arguments.size());
+  benchmark::Initialize(&argc, arguments.data());
   bearing::bench::add_cases();
-  benchmark::RunSpecifiedBenchmarks();
-  return bearing::bench::passed() ? 0 : 1;
+  bearing::bench::Kept kept;
+  benchmark::RunSpecifiedBenchmarks(&kept);
+  return bearing::bench::passed(kept) ? 0 : 1;
 }
