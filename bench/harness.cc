@@ -9,6 +9,7 @@
 #include <bearing/threads.hpp>
 #include <chrono>
 #include <map>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -95,8 +96,8 @@ long preemptions() {
 void let_threads_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 /// Times the case's step as the benchmark's own; a turn of it is an iteration. The counters are how many turns count,
-/// the case's time per step in its shortest turn, and other's time / own time: the median, turn by turn, or that of the
-/// shortest of few long turns.
+/// the case's time per step in its shortest turn, that of each other side, and other's time / own time: the median,
+/// turn by turn, or that of the shortest of few long turns.
 void time_steps(benchmark::State& state, const Case& c) {
   std::vector<Contender> all;
   forget_sides();
@@ -105,9 +106,12 @@ void time_steps(benchmark::State& state, const Case& c) {
     all.push_back({name, of.prepare(), all.size(), weight});
   };
   for (const Bar& bar : c.bars) {
+    const std::size_t before = all.size();
     for (const auto& [name, other] : registry()) {
       if (fnmatch(bar.pattern.c_str(), name.c_str(), 0) == 0) enter(name, other, bar.times);
     }
+    if (all.size() == before)
+      throw std::logic_error("no case is called " + bar.pattern + ", which it is compared with");
   }
   enter("", c, 1);
   follow_the_library();
@@ -134,6 +138,7 @@ void time_steps(benchmark::State& state, const Case& c) {
   // A handful of long turns: each side's best, as one of them is always disturbed on a machine that others use.
   for (std::size_t i = 0; i + 1 < all.size(); ++i) {
     state.counters["vs " + all[i].name] = c.turns > 0 ? all[i].best() / all.back().best() : median(ratios[i]);
+    state.counters["us " + all[i].name] = all[i].best() * 1e6;
   }
   state.counters["step_us"] = all.back().best() * 1e6;
 }
@@ -152,12 +157,12 @@ void run(benchmark::State& state, const Case& c) {
   }
 }
 
-using Move = void (*)(std::size_t bytes, const Executor& on);
+using Move = std::function<void(std::size_t bytes, const Executor& on)>;
 
 bool quick = false;
 
 /// Registers a limit once per size and number of threads.
-std::string add_limit(const std::string& kind, Move move, std::size_t bytes, Index threads) {
+std::string add_limit(const std::string& kind, const Move& move, std::size_t bytes, Index threads) {
   const std::string name = kind + "/" + size_text(bytes);
   if (!registry().contains(name + "/" + std::to_string(threads))) {
     add({.name = name, .threads = threads, .prepare = [=] {
@@ -166,6 +171,16 @@ std::string add_limit(const std::string& kind, Move move, std::size_t bytes, Ind
          }});
   }
   return name + "/" + std::to_string(threads);
+}
+
+/// One limit for each walk; the pattern of all four.
+template <class Walked>
+std::string add_walks(const std::string& kind, std::size_t bytes, Index threads, const Walked& move) {
+  for (const auto& [name, walk] : walks) {
+    add_limit(
+        kind + "/" + name, [=, walk = walk](std::size_t n, const Executor& on) { move(n, walk, on); }, bytes, threads);
+  }
+  return kind + "/*/" + size_text(bytes) + "/" + std::to_string(threads);
 }
 
 }  // namespace
@@ -181,6 +196,7 @@ void be_quick() { quick = true; }
 void add(Case c) {
   const std::string name = c.name + "/" + std::to_string(c.threads);
   const Case& kept = registry().emplace(name, std::move(c)).first->second;
+  if (!kept.alone) return;
   auto* const made = benchmark::RegisterBenchmark(name.c_str(), [&kept](auto& state) { run(state, kept); });
   made->UseManualTime()->Unit(benchmark::kMicrosecond);
   if (kept.turns > 0) made->Iterations(quick ? (3 * kept.turns + 4) / 5 : kept.turns)->Repetitions(1);
@@ -198,14 +214,9 @@ std::string size_text(std::size_t bytes) {
 }
 
 std::string limit(std::size_t bytes, Index threads) {
-  add_limit(
-      "limit/plain", [](std::size_t n, const Executor& on) { read_modify_write(source().as<float>(), n, on); }, bytes,
-      threads);
-  add_limit(
-      "limit/prefetch",
-      [](std::size_t n, const Executor& on) { read_modify_write_prefetching(source().as<float>(), n, on); }, bytes,
-      threads);
-  return "limit/*/" + size_text(bytes) + "/" + std::to_string(threads);
+  return add_walks("limit", bytes, threads, [](std::size_t n, Walk walk, const Executor& on) {
+    read_modify_write(source().as<float>(), n, walk, on);
+  });
 }
 
 std::string plain_copy(std::size_t bytes, Index threads) {
@@ -215,12 +226,9 @@ std::string plain_copy(std::size_t bytes, Index threads) {
 }
 
 std::string nt_copy(std::size_t bytes, Index threads) {
-  return add_limit(
-      "nt_copy",
-      [](std::size_t n, const Executor& on) {
-        copy_non_temporal(source().as<float>(), destination().as<float>(), n, on);
-      },
-      bytes, threads);
+  return add_walks("nt_copy", bytes, threads, [](std::size_t n, Walk walk, const Executor& on) {
+    copy_non_temporal(source().as<float>(), destination().as<float>(), n, walk, on);
+  });
 }
 
 std::string nt_write(std::size_t bytes, Index threads) {
@@ -230,12 +238,8 @@ std::string nt_write(std::size_t bytes, Index threads) {
 }
 
 std::string read_limit(std::size_t bytes, Index threads) {
-  add_limit(
-      "read/plain", [](std::size_t n, const Executor& on) { read(source().as<float>(), n, on); }, bytes, threads);
-  add_limit(
-      "read/prefetch", [](std::size_t n, const Executor& on) { read_prefetching(source().as<float>(), n, on); }, bytes,
-      threads);
-  return "read/*/" + size_text(bytes) + "/" + std::to_string(threads);
+  return add_walks("read", bytes, threads,
+                   [](std::size_t n, Walk walk, const Executor& on) { read(source().as<float>(), n, walk, on); });
 }
 
 template <class T>

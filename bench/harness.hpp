@@ -27,6 +27,7 @@ struct Case {
   double at_most_us = 0;  ///< demanded in absolute time; 0: nothing
   bool peer = false;      ///< not ours; its bar is our case that does the same, and the demand our lead
   int turns = 0;          ///< for long steps: so many turns and no repetitions; 0: as the program's options say
+  bool alone = true;      ///< false: it runs only beside those that name it
   /// Fills the buffers and returns the step that is timed.
   std::function<std::function<void()>()> prepare;
 };
@@ -44,12 +45,13 @@ inline constexpr std::size_t least_turns = 5;  ///< of a case that has no number
 /// Serial for 1, else bearing::threads(n), made once.
 const Executor& executor(Index threads);
 
-/// The pattern of a limit's benchmarks for so many bytes; registers them when first asked for.
+/// The pattern of a limit's benchmarks for so many bytes; registers them when first asked for. LIMIT, NT copy and
+/// reading are four each, one for each walk through memory.
 std::string limit(std::size_t bytes, Index threads);       ///< LIMIT: read, modify, write in place
 std::string plain_copy(std::size_t bytes, Index threads);  ///< std::memcpy of as many bytes
 std::string nt_copy(std::size_t bytes, Index threads);
 std::string nt_write(std::size_t bytes, Index threads);
-std::string read_limit(std::size_t bytes, Index threads);  ///< reads them, with and without a prefetch
+std::string read_limit(std::size_t bytes, Index threads);
 
 /// So many multiply-adds of float or double, in registers on the target's vectors: a burst of some milliseconds stands
 /// for all of them.

@@ -1,5 +1,6 @@
 // A case and what it is compared with keep their own numbers, whoever is prepared later; limits run on the library's
-// instruction set; a ratio is the other's time over the case's own, and near 1 beside itself. Exits with 1 if not.
+// instruction set and touch all of their bytes; a ratio is the other's time over the case's own, and near 1 beside
+// itself. Exits with 1 if not.
 
 #include <benchmark/benchmark.h>
 
@@ -60,14 +61,33 @@ class Kept : public benchmark::BenchmarkReporter {
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
-      if (run.error_occurred) ++failed;
+      if (run.error_occurred) errors += run.run_name.function_name + ": " + run.error_message + "\n";
       for (const auto& [counter, value] : run.counters) found[run.run_name.function_name][counter] = value;
     }
   }
 
   std::map<std::string, std::map<std::string, double>> found;
-  int failed = 0;
+  std::string errors;
 };
+
+/// Three pages and three quarters of one, which no walk divides evenly: each number once.
+bool limits_touch_all() {
+  constexpr std::size_t numbers = 15 * 256, bytes = numbers * sizeof(float);
+  float* const x = source().as<float>();
+  float* const y = destination().as<float>();
+  bool right = true;
+  for (const auto& [name, walk] : walks) {
+    for (std::size_t i = 0; i < numbers; ++i) x[i] = static_cast<float>(i), y[i] = 0;
+    const double sum = read(x, bytes, walk, {});
+    bool ours = sum == numbers * (numbers - 1.0) / 2;
+    copy_non_temporal(x, y, bytes, walk, {});
+    read_modify_write(x, bytes, walk, {});
+    for (std::size_t i = 0; i < numbers; ++i) ours &= y[i] == static_cast<float>(i) && x[i] == -y[i];
+    if (!ours) std::printf("the walk %s leaves numbers out, or takes some twice\n", name);
+    right &= ours;
+  }
+  return right;
+}
 
 bool ratios_are_right(Kept& kept) {
   bool right = median({3, 1, 2}) == 2 && median({1, 2}) == 1.5 && median({4, 1, 2, 9}) == 3;
@@ -86,7 +106,11 @@ bool ratios_are_right(Kept& kept) {
   }
   expect("slow/1", "vs same/1", 1.0 / 6, 0.5);
   expect("quick/1", "turns", static_cast<double>(least_turns), 1e9);
-  return right && kept.failed == 0;
+  expect("quick/1", "us slower/1", 12'000, 40'000);  // with its weight
+  const std::string wanted = "compared/1: no case is called nobody/*, which it is compared with\n";
+  if (kept.errors != wanted) std::printf("errors must be\n%sgot\n%s", wanted.c_str(), kept.errors.c_str());
+  if (kept.found.contains("beside/1")) std::printf("beside/1 ran alone\n"), right = false;
+  return right && kept.errors == wanted;
 }
 
 }  // namespace
@@ -97,6 +121,10 @@ void add_cases() {
   add(sleeping("slower", 6, 0, {}));
   add(sleeping("slow", 6, 0, {{"same/1"}}));
   add(sleeping("quick", 2, 0, bars));
+  add(sleeping("compared", 2, 0, {{"nobody/*"}}));
+  Case beside = sleeping("beside", 2, 0, {});
+  beside.alone = false;
+  add(beside);
   add(sleeping("quick_long", 2, 3, bars));
   for (const std::string_view target : simd_targets()) add(forcing(target));
   add(filled_with("peer", 2, {}));
@@ -107,7 +135,7 @@ void add_cases() {
 bool passed(Kept& kept) {
   if (steps == 0 || wrong > 0) std::printf("%d of %d steps met another side's numbers\n", wrong, steps);
   if (targets == 0 || elsewhere > 0) std::printf("%d of %d steps met limits on another target\n", elsewhere, targets);
-  return ratios_are_right(kept) && steps > 0 && wrong == 0 && targets > 0 && elsewhere == 0;
+  return ratios_are_right(kept) && limits_touch_all() && steps > 0 && wrong == 0 && targets > 0 && elsewhere == 0;
 }
 
 }  // namespace bearing::bench

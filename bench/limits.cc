@@ -1,5 +1,6 @@
 #include "limits.hpp"
 
+#include <atomic>
 #include <bearing/target.hpp>
 #include <cctype>
 #include <cstdint>
@@ -19,27 +20,52 @@ namespace hn = hwy::HWY_NAMESPACE;
 // 256 bytes a step: four independent 64-byte vectors, one prefetch for each cache line.
 constexpr std::size_t step = 64;
 
-template <std::size_t prefetch_bytes>
-void flip_signs(float* x, std::size_t n) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < n; i += step) {
-    if constexpr (prefetch_bytes > 0) {
-      for (std::size_t line = 0; line < step; line += 16) hwy::Prefetch(x + i + line + prefetch_bytes / sizeof(float));
+/// Calls body(first) for each step of n floats at x.
+template <bool four_pages, bool prefetch, class Body>
+HWY_INLINE void walk_in_order(const float* x, std::size_t n, const Body& body) {
+  constexpr std::size_t streams = four_pages ? 4 : 1, stretch = streams * 4096 / sizeof(float);
+  for (std::size_t first = 0; first < n; first += stretch) {
+    const std::size_t page = HWY_MIN(stretch, n - first) / streams;
+    for (std::size_t i = 0; i < page; i += step) {
+      for (std::size_t stream = 0; stream < streams; ++stream) {
+        const std::size_t at = first + stream * page + i;
+        if constexpr (prefetch) {
+          for (std::size_t line = 0; line < step; line += 16) hwy::Prefetch(x + at + stretch + line);
+        }
+        body(at);
+      }
     }
-    for (std::size_t j = 0; j < step; j += lanes) hn::Store(hn::Neg(hn::Load(d, x + i + j)), d, x + i + j);
   }
 }
 
-void FlipSigns(float* x, std::size_t n) { flip_signs<0>(x, n); }
-void FlipSignsPrefetching(float* x, std::size_t n) { flip_signs<4096>(x, n); }
+template <class Body>
+HWY_INLINE void walk_through(const float* x, std::size_t n, Walk walk, const Body& body) {
+  switch (walk) {
+    case Walk::plain:
+      return walk_in_order<false, false>(x, n, body);
+    case Walk::prefetch:
+      return walk_in_order<false, true>(x, n, body);
+    case Walk::pages:
+      return walk_in_order<true, false>(x, n, body);
+    case Walk::pages_prefetch:
+      return walk_in_order<true, true>(x, n, body);
+  }
+}
 
-void StreamCopy(const float* from, float* to, std::size_t n) {
+void FlipSigns(float* x, std::size_t n, Walk walk) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t i = 0; i < n; i += step) {
-    for (std::size_t j = 0; j < step; j += lanes) hn::Stream(hn::Load(d, from + i + j), d, to + i + j);
-  }
+  walk_through(x, n, walk, [=](std::size_t at) HWY_ATTR {
+    for (std::size_t j = 0; j < step; j += lanes) hn::Store(hn::Neg(hn::Load(d, x + at + j)), d, x + at + j);
+  });
+}
+
+void StreamCopy(const float* from, float* to, std::size_t n, Walk walk) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  walk_through(from, n, walk, [=](std::size_t at) HWY_ATTR {
+    for (std::size_t j = 0; j < step; j += lanes) hn::Stream(hn::Load(d, from + at + j), d, to + at + j);
+  });
   hwy::FlushStream();
 }
 
@@ -50,25 +76,18 @@ void StreamConstant(float* to, std::size_t n) {
   hwy::FlushStream();
 }
 
-template <std::size_t prefetch_bytes>
-float sum_up(const float* x, std::size_t n) {
+float SumUp(const float* x, std::size_t n, Walk walk) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   auto a = hn::Zero(d), b = a;
-  for (std::size_t i = 0; i < n; i += step) {
-    if constexpr (prefetch_bytes > 0) {
-      for (std::size_t line = 0; line < step; line += 16) hwy::Prefetch(x + i + line + prefetch_bytes / sizeof(float));
-    }
+  walk_through(x, n, walk, [&](std::size_t at) HWY_ATTR {
     for (std::size_t j = 0; j < step; j += 2 * lanes) {
-      a = hn::Add(a, hn::Load(d, x + i + j));
-      b = hn::Add(b, hn::Load(d, x + i + j + lanes));
+      a = hn::Add(a, hn::Load(d, x + at + j));
+      b = hn::Add(b, hn::Load(d, x + at + j + lanes));
     }
-  }
+  });
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b)));
 }
-
-float SumUp(const float* x, std::size_t n) { return sum_up<0>(x, n); }
-float SumUpPrefetching(const float* x, std::size_t n) { return sum_up<4096>(x, n); }
 
 // Twelve chains keep two units of four or five cycles busy, and leave registers to sixteen. Each starts elsewhere, or
 // the compiler would see that they are the same.
@@ -102,11 +121,9 @@ namespace bearing::bench {
 namespace {
 
 HWY_EXPORT(FlipSigns);
-HWY_EXPORT(FlipSignsPrefetching);
 HWY_EXPORT(StreamCopy);
 HWY_EXPORT(StreamConstant);
 HWY_EXPORT(SumUp);
-HWY_EXPORT(SumUpPrefetching);
 HWY_EXPORT(FmaFloat);
 HWY_EXPORT(FmaDouble);
 HWY_EXPORT(CompiledFor);
@@ -142,14 +159,8 @@ void follow_the_library() {
 
 std::string limits_target() { return name_of(HWY_DYNAMIC_DISPATCH(CompiledFor)()); }
 
-void read_modify_write(float* x, std::size_t bytes, const Executor& on) {
-  in_pieces(bytes, on, [x](std::size_t first, std::size_t n) { HWY_DYNAMIC_DISPATCH(FlipSigns)(x + first, n); });
-}
-
-void read_modify_write_prefetching(float* x, std::size_t bytes, const Executor& on) {
-  in_pieces(bytes, on, [x](std::size_t first, std::size_t n) {
-    HWY_DYNAMIC_DISPATCH(FlipSignsPrefetching)(x + first, n);
-  });
+void read_modify_write(float* x, std::size_t bytes, Walk walk, const Executor& on) {
+  in_pieces(bytes, on, [=](std::size_t first, std::size_t n) { HWY_DYNAMIC_DISPATCH(FlipSigns)(x + first, n, walk); });
 }
 
 void copy(const float* from, float* to, std::size_t bytes, const Executor& on) {
@@ -157,9 +168,9 @@ void copy(const float* from, float* to, std::size_t bytes, const Executor& on) {
             [from, to](std::size_t first, std::size_t n) { std::memcpy(to + first, from + first, n * sizeof(float)); });
 }
 
-void copy_non_temporal(const float* from, float* to, std::size_t bytes, const Executor& on) {
-  in_pieces(bytes, on, [from, to](std::size_t first, std::size_t n) {
-    HWY_DYNAMIC_DISPATCH(StreamCopy)(from + first, to + first, n);
+void copy_non_temporal(const float* from, float* to, std::size_t bytes, Walk walk, const Executor& on) {
+  in_pieces(bytes, on, [=](std::size_t first, std::size_t n) {
+    HWY_DYNAMIC_DISPATCH(StreamCopy)(from + first, to + first, n, walk);
   });
 }
 
@@ -167,13 +178,12 @@ void write_non_temporal(float* to, std::size_t bytes, const Executor& on) {
   in_pieces(bytes, on, [to](std::size_t first, std::size_t n) { HWY_DYNAMIC_DISPATCH(StreamConstant)(to + first, n); });
 }
 
-void read(const float* x, std::size_t bytes, const Executor& on) {
-  in_pieces(bytes, on, [x](std::size_t first, std::size_t n) { keep(HWY_DYNAMIC_DISPATCH(SumUp)(x + first, n)); });
-}
-
-void read_prefetching(const float* x, std::size_t bytes, const Executor& on) {
+double read(const float* x, std::size_t bytes, Walk walk, const Executor& on) {
+  std::atomic<double> sum = 0;
   in_pieces(bytes, on,
-            [x](std::size_t first, std::size_t n) { keep(HWY_DYNAMIC_DISPATCH(SumUpPrefetching)(x + first, n)); });
+            [&](std::size_t first, std::size_t n) { sum += HWY_DYNAMIC_DISPATCH(SumUp)(x + first, n, walk); });
+  keep(sum);
+  return sum;
 }
 
 template <>
