@@ -115,7 +115,7 @@ void add_decode(Index threads) {
   const std::size_t cache = 2 * static_cast<std::size_t>(shape.k_size()) * sizeof(float);
   const std::string name = "attention_decode/" + attention_size<float>(shape);
   std::vector<Bar> bars = {{read_limit(cache, threads), 0.85}};
-  if (threads == 2) bars.push_back({name + "/1", 2});
+  if (threads == 2) bars.push_back({name + "/1"});
   add({.name = name, .threads = threads, .bars = bars, .turns = 21, .prepare = [=]() -> std::function<void()> {
          const AttentionMemory<float> memory(shape);
          return [=] {

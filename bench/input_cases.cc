@@ -38,10 +38,9 @@ void naive(Index rows, Index dim, float* to) {
 void add_sinusoidal(const std::string& layout, Size size, Index threads) {
   const std::string place = "sinusoidal/" + layout + "/" + size.name();
   // For information: ours has to be told from a memory-bound loop, and the naive one from ours.
-  add({.name = place,
-       .threads = threads,
-       .bars = {{nt_write(size.bytes(), threads)}},
-       .prepare = [=]() -> std::function<void()> {
+  std::vector<Bar> bars = {{nt_write(size.bytes(), threads)}};
+  if (layout == "interleaved" && threads == 1) bars.push_back({"naive/" + place + "/1"});
+  add({.name = place, .threads = threads, .bars = bars, .prepare = [=]() -> std::function<void()> {
          const auto encoding = sinusoids(layout, size);
          float* const to = destination().as<float>();
          return [=] { fill<float>(encoding->input(), {}, dense(to, size.rows, size.dim), executor(threads)); };
@@ -49,10 +48,8 @@ void add_sinusoidal(const std::string& layout, Size size, Index threads) {
 }
 
 void add_naive(Size size) {
-  add({.name = "peer/naive_double_loop/sinusoidal/interleaved/" + size.name(),
-       .threads = 1,
-       .bars = {{"sinusoidal/interleaved/" + size.name() + "/1"}},
-       .peer = true,
+  add({.name = "naive/sinusoidal/interleaved/" + size.name(),
+       .alone = false,
        .prepare = [=]() -> std::function<void()> {
          float* const to = destination().as<float>();
          return [=] { naive(size.rows, size.dim, to); };

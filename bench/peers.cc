@@ -65,7 +65,7 @@ void add_peer(const PeerCase& c, Index threads) {
   const std::size_t bytes = tensor_bytes<T>(c.batch * c.time);
   add({.name = std::string("peer/") + c.peer + "/" + c.ours,
        .threads = threads,
-       .bars = {{c.ours + "/" + std::to_string(threads)}},
+       .bars = {{c.ours + "/" + std::to_string(threads), 1}},
        .peer = true,
        .prepare = [=]() -> std::function<void()> {
          fill_with_numbers(source(), bytes);
@@ -92,7 +92,7 @@ void add_peer(const PeerCase& c, Index threads) {
 void add_table_peer(Index threads) {
   add({.name = "peer/pytorch_outer_cos_sin/fill_table/f32/131072x64",
        .threads = threads,
-       .bars = {{"fill_table/f32/131072x64/" + std::to_string(threads)}},
+       .bars = {{"fill_table/f32/131072x64/" + std::to_string(threads), 1}},
        .peer = true,
        .prepare = [=]() -> std::function<void()> {
          const DenseTable& rows = DenseTable::get();
@@ -106,9 +106,9 @@ void add_table_peer(Index threads) {
 /// A whole bias matrix as a framework makes it; its parameters are ALiBi's slopes or T5's table.
 void add_bias_peer(const char* encoding, Index threads) {
   const std::string ours = std::string("bias_matrix/") + encoding + score_size;
-  add({.name = "peer/pytorch_" + ours,
+  add({.name = "peer/pytorch/" + ours,
        .threads = threads,
-       .bars = {{ours + "/" + std::to_string(threads)}},
+       .bars = {{ours + "/" + std::to_string(threads), 1}},
        .peer = true,
        .prepare = [=]() -> std::function<void()> {
          const auto t5 = score_encoding("t5");
@@ -126,9 +126,11 @@ void add_bias_peer(const char* encoding, Index threads) {
        }});
 }
 
+/// Beside the one of our cases that works as the peer does: in place, or to a new tensor.
 template <class T>
-void add_prefill(const char* peer, Pairing pairing, Index threads, const char* where = "in_place") {
-  constexpr Index time = 4096;
+void add_prefill(const char* peer, Pairing pairing, Index threads, const char* where = "out_of_place") {
+  const bool small = where == std::string("in_place") || sizeof(T) == 4;
+  const Index time = small ? 4096 : 8192;  // those of our cases
   const std::string ours = std::string("rotate/") + dtype_name<T>() + "/" + pairing_name(pairing) + "/" + where + "/" +
                            size_text(tensor_bytes<T>(time));
   add_peer<T>({peer, pairing, 1, time, ours}, threads);
@@ -140,12 +142,14 @@ void add_peer_cases(const std::string& interpreter) {
   python::start(interpreter);
   python::module("peers");
   for (const Index threads : {1, 2}) {
-    add_prefill<float>("pytorch_rotate_half", Pairing::half, threads);
-    add_prefill<Bfloat16>("pytorch_rotate_half", Pairing::half, threads);
+    for (const char* peer : {"pytorch_rotate_half", "pytorch_rotate_half_compiled"}) {
+      add_prefill<float>(peer, Pairing::half, threads);
+      add_prefill<Bfloat16>(peer, Pairing::half, threads);
+    }
     add_prefill<float>("pytorch_complex", Pairing::interleaved, threads);
-    add_prefill<float>("pytorch_complex_in_place", Pairing::interleaved, threads);
-    add_prefill<float>("onnxruntime", Pairing::half, threads, "out_of_place");
-    add_prefill<float>("onnxruntime", Pairing::interleaved, threads, "out_of_place");
+    add_prefill<float>("pytorch_complex_in_place", Pairing::interleaved, threads, "in_place");
+    add_prefill<float>("onnxruntime", Pairing::half, threads);
+    add_prefill<float>("onnxruntime", Pairing::interleaved, threads);
     add_prefill<Float16>("onnxruntime", Pairing::half, threads);
     add_table_peer(threads);
     add_bias_peer("alibi", threads);

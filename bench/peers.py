@@ -32,14 +32,21 @@ def _rotate_half(x):
     return torch.cat((-second, first), dim=-1)
 
 
-def pytorch_rotate_half(case):
+def _rotated(x, cos, sin):
+    return (x * cos) + (_rotate_half(x) * sin)
+
+
+_rotated_compiled = torch.compile(_rotated, dynamic=False)
+
+
+def pytorch_rotate_half(case, rotated=_rotated):
     """Hugging Face's form: x·cos + rotate_half(x)·sin, on [batch, heads, time, dim] views of the same memory."""
     x = case.x.transpose(1, 2)
     cos = torch.cat((case.cos, case.cos), dim=-1).to(x.dtype).unsqueeze(1)
     sin = torch.cat((case.sin, case.sin), dim=-1).to(x.dtype).unsqueeze(1)
 
     def step():
-        return (x * cos) + (_rotate_half(x) * sin)
+        return rotated(x, cos, sin)
 
     return step, lambda out: out.transpose(1, 2)
 
@@ -110,6 +117,7 @@ def onnxruntime_rotary(case):
 
 PEERS = {
     "pytorch_rotate_half": pytorch_rotate_half,
+    "pytorch_rotate_half_compiled": functools.partial(pytorch_rotate_half, rotated=_rotated_compiled),
     "pytorch_complex": pytorch_complex,
     "pytorch_complex_in_place": pytorch_complex_in_place,
     "onnxruntime": onnxruntime_rotary,

@@ -89,11 +89,9 @@ std::vector<MetTable> met_tables(const std::string& name, const Described& encod
 
 void add_ours(const std::string& name, Index threads) {
   const std::string home = home_of(name);
-  const auto against = [&](const char* how) { return Bar{how + home + size + "/1", 1}; };
-  add({.name = "scores/" + home + size,
-       .threads = threads,
-       .bars = {against("naive/"), against("gather/")},
-       .prepare = [=]() -> std::function<void()> {
+  std::vector<Bar> bars;  // loops have one thread
+  if (threads == 1) bars = {{"naive/" + home + size + "/1"}, {"gather/" + home + size + "/1"}};
+  add({.name = "scores/" + home + size, .threads = threads, .bars = bars, .prepare = [=]() -> std::function<void()> {
          const auto made = std::make_shared<RelationCase>(name);
          return [=] { add_scores(made->encoding.terms(), made->inputs(), matrix(destination()), executor(threads)); };
        }});
@@ -114,7 +112,7 @@ float dot(const float* x, const float* y) {
 }
 
 void add_naive(const std::string& name) {
-  add({.name = "naive/" + home_of(name) + size, .prepare = [=]() -> std::function<void()> {
+  add({.name = "naive/" + home_of(name) + size, .alone = false, .prepare = [=]() -> std::function<void()> {
          const auto made = std::make_shared<const RelationCase>(name);
          const auto tables = std::make_shared<const std::vector<MetTable>>(met_tables(name, made->encoding));
          return [=] {
@@ -156,7 +154,7 @@ std::vector<float> transposed(const float* table, Index rows) {
 }
 
 void add_gather(const std::string& name) {
-  add({.name = "gather/" + home_of(name) + size, .prepare = [=]() -> std::function<void()> {
+  add({.name = "gather/" + home_of(name) + size, .alone = false, .prepare = [=]() -> std::function<void()> {
          const auto made = std::make_shared<const RelationCase>(name);
          const auto tables = std::make_shared<const std::vector<MetTable>>(met_tables(name, made->encoding));
          const auto u = std::make_shared<std::vector<float>>();

@@ -37,19 +37,29 @@ std::string name(const Shape& s, const char* where) {
 }
 
 template <class T>
+std::function<void()> prepare_in_place(const Shape& s, Index threads) {
+  fill_with_numbers(source(), tensor_bytes<T>(s.tokens()));
+  const auto& table = long_table<Compute<T>>(s.pairing);
+  const View<T, 4> x = tensor(source().as<T>(), s);
+  if (s.direction == Direction::backward) {
+    return [=, &table] { rotate_backward(table, x, Positions{}, executor(threads)); };
+  }
+  return [=, &table] { rotate(table, x, Positions{}, executor(threads)); };
+}
+
+template <class T>
 void add_in_place(const Shape& s, Index threads, double demand) {
-  const std::size_t bytes = tensor_bytes<T>(s.tokens());
   add({.name = name<T>(s, "in_place"),
        .threads = threads,
-       .bars = {{limit(bytes, threads), demand}},
-       .prepare = [=]() -> std::function<void()> {
-         fill_with_numbers(source(), bytes);
-         const auto& table = long_table<Compute<T>>(s.pairing);
-         const View<T, 4> x = tensor(source().as<T>(), s);
-         if (s.direction == Direction::backward) {
-           return [=, &table] { rotate_backward(table, x, Positions{}, executor(threads)); };
-         }
-         return [=, &table] { rotate(table, x, Positions{}, executor(threads)); };
+       .bars = {{limit(tensor_bytes<T>(s.tokens()), threads), demand}},
+       .prepare = [=] { return prepare_in_place<T>(s, threads); }});
+}
+
+/// A case beside itself. How far its ratio is from 1 is how little other ratios say.
+void add_beside_itself(const Shape& s, Index threads) {
+  const std::string same = name<float>(s, "in_place");
+  add({.name = "itself/" + same, .threads = threads, .bars = {{same + "/" + std::to_string(threads)}}, .prepare = [=] {
+         return prepare_in_place<float>(s, threads);
        }});
 }
 
@@ -85,6 +95,11 @@ void add_type(Pairing pairing) {
 }  // namespace
 
 void add_rotation_cases() {
+  for (const Index tokens : {16, 4096}) {
+    for (const Index threads : {1, 2}) {
+      if (tokens == 4096 || threads == 1) add_beside_itself({Pairing::half, 1, tokens}, threads);
+    }
+  }
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
     add_type<float>(pairing);
     add_type<double>(pairing);
