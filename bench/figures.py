@@ -4,6 +4,7 @@ A run replaces the column of its own machine and leaves the others as they are.
 """
 
 import re
+import statistics
 import textwrap
 
 # What a row shows, our case on one thread, and of which limit (the first word of its name) its share is; none: its time.
@@ -31,6 +32,7 @@ ROWS = (
     ("Attention's backward, bfloat16, dim 128 (float32's FMA peak)", "attention_backward/full/bf16/8x4096x128/1", "fma"),
 )
 MEASURED = "measured"  # the row below the machines' names
+REPETITIONS = 25  # of a run that is good for the page
 
 
 def target_text(context):
@@ -64,7 +66,9 @@ def peers_of(cases, name):
     found = []
     for case in cases.values():
         if case.peer and case.times and case.name.removeprefix("peer/").partition("/")[2] == name:
-            found.append((1 / case.share(case.bars[0][0]), case.name.split("/")[1]))
+            share = case.share(case.bars[0][0])
+            if share is not None:
+                found.append((1 / share, case.name.split("/")[1]))
     return sorted(found)
 
 
@@ -80,46 +84,72 @@ def cell(cases, name, limit):
     if limit is None:
         words = [f"{case.best:.2f} µs"]
     else:
-        words = [f"{case.share(pattern):.2f}" for pattern, _ in case.bars if pattern.split("/")[0] == limit][:1]
+        shares = [case.share(pattern) for pattern, _ in case.bars if pattern.split("/")[0] == limit]
+        words = [f"{share:.2f}" for share in shares[:1] if share is not None]
     words += [f"{times_text(times)} {who}" for times, who in peers_of(cases, name)[:1]]
     return ", ".join(words)
 
 
-def summary(machine, context, cases, rows):
-    """What is ahead and what is not, in sentences."""
-    judged = [row for row in rows if row[-1]]
-    missed = [row for row in judged if row[-1] == "MISSED"]
-    leads = sorted((times, who, name) for name in cases for times, who in peers_of(cases, name))
-    behind = [f"`{name}` ({times_text(times)} {who})" for times, who, name in leads if round(times, 2) < 1]
+def machine_of(context):
+    """What the column of a machine is called: its generation, the processor, and the third cache, which tells apart
+    virtual machines that hide their model."""
+    vendor = context["machine"].split()[0]
+    processor = re.sub(r"\((R|TM|r|tm)\)|\bCPU @.*", "", context["cpu"])
+    processor = " ".join(word for word in processor.split() if word != vendor)
+    sizes = [cache["size"] for cache in context["caches"] if cache["level"] == 3]
+    known = [word for word in (processor, f"L3 {sizes[-1] / 1024 ** 2:g} MiB" if sizes else "") if word]
+    return f"{context['machine']} ({', '.join(known)})" if known else context["machine"]
+
+
+def count_text(count, noun):
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def summary(machine, context, cases, rows, within):
+    """What is ahead and what is not, in sentences. within: how far from 1 a ratio may be and say nothing."""
+    judged = [row for row in rows if row.verdict]
+    missed = [row for row in judged if row.verdict == "MISSED"]
+    leads = sorted((round(times, 2), who, name) for name in cases for times, who in peers_of(cases, name))
+    behind = [lead for lead in leads if lead[0] * (1 + within) < 1]
+    even = [lead for lead in leads[len(behind):] if lead[0] <= 1 + within]
+    listed = lambda some: ", ".join(f"`{name}` ({times_text(times)} {who})" for times, who, name in some)
     text = f"On {machine}, {target_text(context)}, "
     if leads:
-        text += (f"{len(leads) - len(behind)} of {len(leads)} comparisons with a peer are won; the median is "
-                 f"{times_text(leads[len(leads) // 2][0])}. ")
-        text += f"Lost: {', '.join(behind)}. " if behind else "None is lost. "
+        text += (f"{len(leads) - len(behind) - len(even)} of {count_text(len(leads), 'comparison')} with a peer are won; "
+                 f"the median is {times_text(statistics.median(times for times, _, _ in leads))}. ")
+        text += f"Even within {100 * within:.0f} %: {listed(even)}. " if even else ""
+        text += f"Lost: {listed(behind)}. " if behind else "None is lost. "
     else:
         text += "no peer was measured. "
-    text += f"{len(judged) - len(missed)} of {len(judged)} demands on shares and times are met"
-    worst = sorted((float(share) / float(demand), name, share, of, demand)
-                   for name, _, share, of, demand, _ in missed if share)
+    text += f"{len(judged) - len(missed)} of {count_text(len(judged), 'demand')} on shares and times are met"
+    worst = sorted((float(row.share) / float(row.demanded), row) for row in missed if row.share)
     if worst:
-        text += "; furthest away: " + ", ".join(f"`{name}` ({share} of {of}, demanded {demand})"
-                                               for _, name, share, of, demand in worst[:5])
+        text += "; furthest away: " + ", ".join(f"`{row.name}` ({row.share} of {row.limit}, demanded {row.demanded})"
+                                               for _, row in worst[:5])
     return textwrap.fill(text + ".", 128, break_long_words=False, break_on_hyphens=False)
 
 
-def block(old, context, cases, rows):
-    """The table with this machine's column replaced, and sentences on it. rows: of report.py's case_rows."""
+def dated(cell, date):
+    """A cell that this run did not measure keeps the date of its own."""
+    return f"{cell} ({date})" if cell and date and not cell.endswith(")") else cell
+
+
+def block(old, context, cases, rows, within, partial):
+    """The table with this machine's column replaced, and sentences on it, which stay as they are after a run that is not
+    whole. rows: of report.py's case_rows; within: of its spread."""
     machines, table = read_table(old)
-    own = context["machine"]
+    own = machine_of(context)
     if own not in machines:
         machines = [own, *machines]
-    table.setdefault(MEASURED, {})[own] = context["date"][:10]
+    before = table.setdefault(MEASURED, {}).get(own, "")
+    table[MEASURED][own] = context["date"][:10]
     for title, name, limit in ROWS:
+        cells = table.setdefault(title, {})
         found = cell(cases, name, limit)
-        if found is not None:
-            table.setdefault(title, {})[own] = found
+        cells[own] = dated(cells.get(own, ""), before) if found is None else found
     lines = [f"| | {' | '.join(machines)} |", f"|{' --- |' * (len(machines) + 1)}"]
     for title in (MEASURED, *(title for title, _, _ in ROWS)):
         cells = [table.get(title, {}).get(machine, "") for machine in machines]
         lines.append(re.sub(" +", " ", f"| {title} | {' | '.join(cells)} |"))
-    return "\n".join([*lines, "", summary(own, context, cases, rows)])
+    behind_table = re.sub(r"^\|.*\n?", "", old, flags=re.MULTILINE).strip()
+    return "\n".join([*lines, "", behind_table if partial else summary(own, context, cases, rows, within)])
