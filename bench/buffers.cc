@@ -45,11 +45,6 @@ void choose_side(std::size_t side) {
   chosen = side;
 }
 
-void forget_sides() {
-  sides().clear();
-  choose_side(0);
-}
-
 void fill_with_numbers(HugeBuffer& buffer, std::size_t bytes) {
   static const auto pattern = [] {
     std::array<std::uint16_t, 32768> words{};

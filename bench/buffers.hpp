@@ -30,10 +30,9 @@ class HugeBuffer {
 HugeBuffer& source();
 HugeBuffer& destination();
 
-/// Each side of a comparison has tensors of its own, so that none works on numbers that another one put there.
+/// Each side of a comparison has tensors of its own, so that none works on numbers that another one put there. Their
+/// memory is kept for the next comparison: to touch it anew would take most of the time.
 void choose_side(std::size_t side);
-/// Gives all memory back, and chooses side 0.
-void forget_sides();
 
 /// Fills the first `bytes` of a buffer with 16-bit words from 0x3F80 to 0x3FFF, scattered: whichever of our four
 /// types they are read as, all values are normal, finite and of one magnitude.

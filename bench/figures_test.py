@@ -54,7 +54,7 @@ def document(forced=False, times=25, peers=True, whole=True):
         for peer, us, share in (("slow", 1500, 1 / 15), ("fast", 80, 1.25), ("same", 100, 1 / 1.004)):
             rows += runs(f"peer/{peer}/{NAME}", bar, us, times, **{NAME: (share, us * share)})
     context = {"machine": "Ours", "date": "2026-11-23T00:00:00", "cpu": "Ours(R) CPU", "num_cpus": 2, "mhz_per_cpu": 1,
-               "caches": [{"level": 3, "size": 32 * 1024 ** 2}], "simd_target": "avx2", "priority": "normal", "bearing": "1"}
+               "caches": [{"level": 3, "size": 32 * 1024 ** 2}], "simd_target": "avx2", "pages": "huge", "priority": "normal", "bearing": "1"}
     return {"context": context | ({"forced_by": "BEARING_TARGET"} if forced else {}) | ({"peers": "some"} if peers else {}),
             "benchmarks": rows}
 
@@ -94,7 +94,7 @@ expect(page, "before\n", "\nafter\n", "| | Ours (CPU, L3 32 MiB) | Other |", "| 
 expect(" ".join(page.split()), "1 of 3 comparisons with a peer are won", "median is 1.00×", f"Even within 2 %: `{NAME}` (1.00× same)",
        f"Lost: `{NAME}` (0.80× fast)", "20 of 21 demands", "(forced by BEARING_TARGET)")
 assert "Old sentences" not in page and "0.11" not in page, page
-expect(tables, "target avx2 (forced by BEARING_TARGET)", "25 repetitions",
+expect(tables, "target avx2 (forced by BEARING_TARGET)", "huge pages, governor unknown", "25 repetitions",
        f"| {NAME} | 100.0 µs | 0.60 | 0.60 to 0.60 | LIMIT | 60.0 µs | 0.95 | MISSED |",
        f"| slow | {NAME} | 1.50 ms | 100.0 µs | 15.00 | ahead |", f"| same | {NAME} | 100.0 µs | 99.6 µs | 1.00 | even |",
        f"| fast | {NAME} | 80.0 µs | 100.0 µs | 0.80 | BEHIND |", "20 of 21 demands met. Of 3 comparisons with a peer 1 are ahead")

@@ -100,7 +100,6 @@ void let_threads_sleep() { std::this_thread::sleep_for(std::chrono::milliseconds
 /// turn by turn, or that of the shortest of few long turns.
 void time_steps(benchmark::State& state, const Case& c) {
   std::vector<Contender> all;
-  forget_sides();
   const auto enter = [&](const std::string& name, const Case& of, double weight) {
     choose_side(all.size());
     all.push_back({name, of.prepare(), all.size(), weight});

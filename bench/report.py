@@ -225,7 +225,8 @@ def print_report(document, markdown):
 
     print(f"{context['cpu']}, {context['num_cpus']} cores at {context['mhz_per_cpu']} MHz, "
           f"{cache_text(context, 2)} per core, {cache_text(context, 3)}; {figures.target_text(context)}, "
-          f"{context['priority']}, bearing {context['bearing']}, {context['date'][:10]}, {repetitions_text(cases)}\n")
+          f"{context['priority']}, {context.get('pages', 'unknown')} pages, governor {context.get('governor', 'unknown')}, "
+          f"bearing {context['bearing']}, {context['date'][:10]}, {repetitions_text(cases)}\n")
     if "peers" in context:
         print(f"Peers: {context['peers']}\n")
     rows = case_rows(cases)

@@ -8,11 +8,13 @@
 #include <bearing/version.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <string>
 #include <string_view>
 
+#include "buffers.hpp"
 #include "harness.hpp"
 #ifdef BEARING_BENCH_PEERS
 #include "peers.hpp"
@@ -69,6 +71,26 @@ OwnOptions take_own_options(int& argc, char** argv) {
   return own;
 }
 
+/// The first line of a file of the system's.
+std::string line_of(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  return std::getline(file, line) && !line.empty() ? line : "unknown";
+}
+
+/// Whether tensors really lie on huge pages, which the system may refuse.
+std::string huge_pages() {
+  constexpr std::size_t bytes = std::size_t{64} << 20;
+  const bearing::bench::HugeBuffer probe(bytes);
+  std::memset(probe.as<char>(), 1, bytes);
+  std::ifstream maps("/proc/self/smaps_rollup");
+  for (std::string line; std::getline(maps, line);) {
+    if (!line.starts_with("AnonHugePages:")) continue;
+    return std::strtoull(line.c_str() + sizeof "AnonHugePages:", nullptr, 10) * 1024 >= bytes / 2 ? "huge" : "small";
+  }
+  return "unknown";
+}
+
 void describe_machine() {
   // Someone else's work on our core would be counted as ours. Only root may ask for this.
   const bool first = setpriority(PRIO_PROCESS, 0, -20) == 0;
@@ -81,6 +103,8 @@ void describe_machine() {
   if (is_forced) benchmark::AddCustomContext("forced_by", "BEARING_TARGET");
   benchmark::AddCustomContext("machine", machine_name() + (is_forced ? ", " + target + " forced" : ""));
   benchmark::AddCustomContext("bearing", bearing::version());
+  benchmark::AddCustomContext("governor", line_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
+  benchmark::AddCustomContext("pages", huge_pages());
 }
 
 }  // namespace

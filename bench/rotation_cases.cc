@@ -67,7 +67,8 @@ template <class T>
 void add_out_of_place(const Shape& s, Index threads, double demand) {
   const std::size_t bytes = tensor_bytes<T>(s.tokens());
   std::vector<Bar> bars = {{plain_copy(bytes, threads), demand}};
-  if (demand >= 1) bars.push_back({nt_copy(bytes, threads)});
+  constexpr std::size_t most = std::size_t{64} << 20;  // four walks of more would take gigabytes
+  if (demand >= 1 && bytes <= most) bars.push_back({nt_copy(bytes, threads)});
   add({.name = name<T>(s, "out_of_place"), .threads = threads, .bars = bars, .prepare = [=]() -> std::function<void()> {
          fill_with_numbers(source(), bytes);
          const auto& table = long_table<Compute<T>>(s.pairing);
