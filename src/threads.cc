@@ -14,6 +14,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace bearing {
 namespace {
@@ -40,17 +41,53 @@ std::mutex arenas_mutex;
                                                             arenas_mutex.unlock();
                                                           });
 
-// oneTBB's arena for this many threads, the same one each time: entering it takes a fraction of a microsecond, making
-// one takes hundreds. It starts no thread before its first task, and is never destroyed, since executors are plain
-// values that nobody keeps count of. Null after a fork.
-tbb::task_arena* arena_of(Index workers) {
+// oneTBB's arenas for this many threads. One caller at a time has an arena: where two share one, the second sleeps
+// until the first has nothing left. Entering an arena takes a fraction of a microsecond, making one takes hundreds.
+// They start no thread before their first task, and are never destroyed, since executors are plain values that nobody
+// keeps count of.
+class Arenas {
+ public:
+  // With as many callers at work as there are CPUs, more threads help nobody.
+  Arenas(int slots, std::size_t most) : slots_(slots), most_(most) { idle_.reserve(most); }
+
+  int slots() const { return slots_; }
+
+  // An arena for this caller alone, or null: the caller then works by itself. Throws what oneTBB throws.
+  tbb::task_arena* take() {
+    const std::lock_guard lock(arenas_mutex);
+    if (forked) return nullptr;
+    tbb::task_arena* arena = nullptr;
+    if (!idle_.empty()) {
+      arena = idle_.back();
+      idle_.pop_back();
+    } else if (made_ < most_) {
+      arena = new tbb::task_arena(slots_);
+      ++made_;
+    }
+    used = used || arena != nullptr;
+    return arena;
+  }
+
+  void give_back(tbb::task_arena* arena) noexcept {
+    const std::lock_guard lock(arenas_mutex);
+    idle_.push_back(arena);  // there is room for all
+  }
+
+ private:
+  int slots_;
+  std::size_t most_, made_ = 0;
+  std::vector<tbb::task_arena*> idle_;  // the last to be used first: its threads may still be there
+};
+
+// The same ones each time; null after a fork.
+Arenas* arenas_of(Index workers) {
   const std::lock_guard lock(arenas_mutex);
   if (forked) return nullptr;
   // Slots beyond oneTBB's own limit stay empty, and asking for them makes it print a warning.
   const auto limit = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
   const int slots = static_cast<int>(std::min(workers, static_cast<Index>(limit)));
-  static auto& arenas = *new std::map<int, tbb::task_arena>;
-  return &arenas.try_emplace(slots, slots).first->second;
+  static auto& all = *new std::map<int, Arenas>;
+  return &all.try_emplace(slots, slots, limit).first->second;
 }
 
 // The floating-point mode of the calling thread (rounding, denormals, traps). oneTBB's threads do not have it, and
@@ -77,6 +114,22 @@ class CallersMode {
 // deadlock between two arenas nor pick up a stranger's task.
 thread_local bool in_task = false;
 
+class Taken {
+ public:
+  explicit Taken(Arenas& from) : from_(from), arena_(from.take()) {}
+  ~Taken() {
+    if (arena_ != nullptr) from_.give_back(arena_);
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+
+  tbb::task_arena* get() const { return arena_; }
+
+ private:
+  Arenas& from_;
+  tbb::task_arena* arena_;
+};
+
 void run_in_arena(void* context, Index tasks, void (*task)(void* data, Index i), void* data) {
   std::atomic<Index> next = 0;
   // noexcept: a task that throws has broken its contract, and must not unwind through other people's work.
@@ -85,12 +138,13 @@ void run_in_arena(void* context, Index tasks, void (*task)(void* data, Index i),
     for (Index i = next++; i < tasks; i = next++) task(data, i);
     in_task = outer;
   };
-  if (!in_task && context != nullptr && !forked) {
-    used = true;
+  auto* arenas = static_cast<Arenas*>(context);
+  if (!in_task && arenas != nullptr && arenas->slots() > 1 && tasks > 1) {
     try {
       const CallersMode mode;
-      auto& arena = *static_cast<tbb::task_arena*>(context);
-      arena.execute([&] {
+      const Taken arena(*arenas);
+      if (arena.get() == nullptr) return drain();
+      arena.get()->execute([&] {
         const Index slots = std::min<Index>(tbb::this_task_arena::max_concurrency(), tasks);
         tbb::this_task_arena::isolate([&] {
           tbb::parallel_for(
@@ -112,7 +166,7 @@ Executor threads(Index workers) {
                      std::to_string(workers));
   }
   if (workers == 0) workers = usable_cpus();
-  return {workers, run_in_arena, arena_of(workers)};
+  return {workers, run_in_arena, arenas_of(workers)};
 }
 
 }  // namespace bearing

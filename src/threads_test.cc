@@ -106,6 +106,55 @@ TEST(Threads, OneExecutorServesManyCallersAtOnce) {
   EXPECT_EQ(runs, 8 * 50 * 6);
 }
 
+/// Waits until `reached`, for 20 s at most: a thread that sleeps behind another one's run would wait in vain.
+template <class Reached>
+bool wait_until(const Reached& reached) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!reached() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  return reached();
+}
+
+TEST(Threads, AShortRunDoesNotWaitForALongOneOfTheSameWidth) {
+  for (const Index workers : {1, 2, 3}) {
+    const Executor on = threads(workers);
+    std::atomic<int> begun = 0;
+    std::atomic<bool> short_one_done = false, met = true;
+    std::thread long_one([&] {
+      parallel(on, 6, [&](Index) {
+        ++begun;
+        if (!wait_until([&] { return short_one_done.load(); })) met = false;
+      });
+    });
+    wait_until([&] { return begun > 0; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // so that other threads have joined it
+    std::atomic<int> runs = 0;
+    parallel(on, 2, [&](Index) { ++runs; });
+    EXPECT_EQ(runs, 2);
+    short_one_done = true;
+    long_one.join();
+    EXPECT_TRUE(met) << workers << " workers";
+  }
+}
+
+TEST(Threads, ManyCallersAreAtWorkAtTheSameTime) {
+  constexpr int callers = 12;
+  const Executor on = threads(2);
+  std::atomic<int> inside = 0;
+  std::atomic<bool> met = true;
+  std::vector<std::thread> all;
+  for (int c = 0; c < callers; ++c) {
+    all.emplace_back([&] {
+      std::atomic<bool> counted = false;
+      parallel(on, 4, [&](Index) {
+        if (!counted.exchange(true)) ++inside;
+        if (met && !wait_until([&] { return inside == callers; })) met = false;
+      });
+    });
+  }
+  for (std::thread& caller : all) caller.join();
+  EXPECT_TRUE(met) << inside << " of " << callers;
+}
+
 TEST(Threads, ATaskThatRunsOthersIsNotInterrupted) {
   // A thread that waits inside a task must not pick up another outer task: its thread-local state would be overwritten.
   thread_local int depth = 0;
