@@ -191,8 +191,9 @@ constexpr const char* flux_text = "picture, row and column of the patch, from 0;
 constexpr const char* resized =
     "frame, row and column of the patch, the rows and columns resized to those of training; text does not turn";
 
+// Never destroyed: a thread may still read them while the process ends.
 // clang-format off
-const Family families[] = {
+const auto& families = *new std::vector<Family>{
     {"FluxTransformer2DModel", 24, 128, {{"num_layers", 19}, {"num_single_layers", 38}}, flux_text, flux},
     {"Flux2Transformer2DModel", 48, 128, {{"num_layers", 8}, {"num_single_layers", 48}},
      "picture, row, column and place in the text: a patch is at 0, row, column, 0, a word at 0, 0, 0, place, and "

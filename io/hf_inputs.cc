@@ -10,8 +10,9 @@ namespace {
 
 using json::Object;
 
-const Keys dim_keys = {"hidden_size", "n_embd", "d_model", "dim"};
-const Keys position_keys = {"max_position_embeddings", "n_positions", "n_ctx"};
+// Never destroyed: a thread may still read them while the process ends.
+const Keys& dim_keys = *new Keys{"hidden_size", "n_embd", "d_model", "dim"};
+const Keys& position_keys = *new Keys{"max_position_embeddings", "n_positions", "n_ctx"};
 
 /// A whole number, or the first of [height, width] with both.
 GridSize image_or_patch(const Object& file, std::string_view key, Index usual) {

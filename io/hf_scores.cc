@@ -12,7 +12,8 @@ namespace {
 
 using json::Object;
 
-const std::vector<std::string_view> layer_keys = {"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
+// Never destroyed: a thread may still read them while the process ends.
+const auto& layer_keys = *new std::vector<std::string_view>{"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
 
 Index layers_of(const Object& file, Index usual) { return plain_size(file, layer_keys, usual, most_layers); }
 

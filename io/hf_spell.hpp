@@ -31,7 +31,8 @@ std::string without_newer(const std::string& text, const std::string& name);
 std::string difference(const Model& found, const Model& wanted, const char* as);
 
 /// Keys of a base, or of a part of the head, beside the dictionaries.
-inline const Keys base_keys = {"rope_theta", "rotary_emb_base"};
-inline const Keys fraction_keys = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"};
+// Never destroyed: a thread may still read them while the process ends.
+inline const Keys& base_keys = *new Keys{"rope_theta", "rotary_emb_base"};
+inline const Keys& fraction_keys = *new Keys{"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"};
 
 }  // namespace bearing::hf

@@ -14,8 +14,9 @@ constexpr int deepest_part = 4;
 constexpr std::size_t most_towers = 64;  // models have up to ten
 
 /// Where files of any model_type keep their language model, and where their towers.
-const Keys text_keys = {"text_config", "llm_config", "language_config", "thinker_config"};
-const Keys tower_keys = {"vision_config", "audio_config"};
+// Never destroyed: a thread may still read them while the process ends.
+const Keys& text_keys = *new Keys{"text_config", "llm_config", "language_config", "thinker_config"};
+const Keys& tower_keys = *new Keys{"vision_config", "audio_config"};
 
 /// "vision_config" → "vision tower", "depth_decoder_config" → "depth decoder".
 std::string name_of(std::string_view key) {
@@ -112,10 +113,11 @@ class Takes {
 }  // namespace
 
 bool known_type(std::string_view model_type) {
-  static const std::set<std::string_view> named = [] {
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& named = *new const std::set<std::string_view>([] {
     const std::vector<std::string_view> all = model_types();
     return std::set<std::string_view>(all.begin(), all.end());
-  }();
+  }());
   return named.contains(model_type) || find_family(model_type) != nullptr;
 }
 

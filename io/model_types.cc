@@ -65,7 +65,8 @@ Types types_by_encoding() {
 }  // namespace
 
 std::vector<std::string> model_types_of(std::string_view encoding) {
-  static const Types types = types_by_encoding();
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& types = *new const Types(types_by_encoding());
   const auto found = types.find(encoding);
   return found == types.end() ? std::vector<std::string>() : found->second;
 }

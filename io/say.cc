@@ -343,7 +343,8 @@ std::vector<Name> names_of_specs() {
 }  // namespace
 
 const Description* description_of(const Record& spec) {
-  static const std::vector<Name> names = names_of_specs();
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& names = *new const std::vector<Name>(names_of_specs());
   const Description* best = nullptr;
   std::size_t most = 0;
   for (const Name& name : names) {

@@ -174,8 +174,9 @@ const Description& without_encoding(const Model& model, const Layer& layer) {
     one.title = title, one.paper = {};
     return one;
   };
-  static const Description in_the_input = titled("no encoding of its own: it is in the input");
-  static const Description no_attention = titled("no attention, and no encoding");
+  // Never destroyed: a thread may still read them while the process ends.
+  static const auto& in_the_input = *new const Description(titled("no encoding of its own: it is in the input"));
+  static const auto& no_attention = *new const Description(titled("no attention, and no encoding"));
   if (!layer.attends()) return no_attention;
   return model.inputs.empty() ? *inspect::find("nope") : in_the_input;
 }

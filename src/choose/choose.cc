@@ -21,7 +21,8 @@ constexpr Index most_columns = Index{1} << 22;  // of all rows of an input that 
 }  // namespace
 
 const std::vector<Answer>& task_answers() {
-  static const std::vector<Answer> all = {
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& all = *new std::vector<Answer>{
       {"generate", "text, token by token: a decoder"},
       {"understand", "text, all of it at once: an encoder, as BERT"},
       {"translate", "one sequence into another: an encoder and a decoder"},
@@ -33,7 +34,8 @@ const std::vector<Answer>& task_answers() {
 }
 
 const std::vector<Answer>& kernel_answers() {
-  static const std::vector<Answer> all = {
+  static const auto& all = *new std::vector<Answer>{
+      // never destroyed either
       {"any", "this library's, or one that takes any score, as FlexAttention does"},
       {"bias", "one that takes a bias matrix, or slopes per head"},
       {"fused", "one that takes q, k and v only"},

@@ -8,7 +8,8 @@ namespace {
 using enum Length;
 constexpr Holds yes = Holds::yes, no = Holds::no;
 
-const Rule table[] = {
+// Never destroyed, nor what stands open below: a thread may still read them while the process ends.
+const auto& table = *new std::vector<Rule>{
     // Order does not matter.
     {.tasks = unordered,
      .axes = 0,
@@ -374,7 +375,7 @@ const Rule table[] = {
      .shows = {"relative"}},
 };
 
-const Unknown open[] = {
+const auto& open = *new std::vector<Unknown>{
     {.length = as_trained,
      .rotary = no,
      .text = "Which encoding gives the best model at the trained length: differences in quality need trained models, "

@@ -49,7 +49,8 @@ BEARING_ENCODINGS(BEARING_DECLARE)
 BEARING_DECLARE(region_specs)
 
 const Registry& registry() {
-  static const Registry all = [] {
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& all = *new const Registry([] {
     Registry made;
     Describer to(made);
     to.settings("Grouped", Grouped{})
@@ -61,7 +62,7 @@ const Registry& registry() {
     to.name({"nope", {"none"}, "NoPE: no encoding", "nothing: the causal mask alone tells order", {}, {}}).specimen =
         [](const ExampleSize& size, const Record&) { return inspect::Specimen{.options = size}; };
     return made;
-  }();
+  }());
   return all;
 }
 

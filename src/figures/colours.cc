@@ -57,8 +57,9 @@ Colour between(const Stops& stops, double x) {
 
 const std::vector<Colour>& palette() {
   // After Okabe and Ito, each as dark or as light as both backgrounds ask for.
-  static const std::vector<Colour> all{{0, 114, 178},  {213, 94, 0},   {0, 145, 105},   {184, 96, 150},
-                                       {164, 118, 10}, {36, 139, 189}, {128, 128, 128}, {138, 95, 199}};
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& all = *new std::vector<Colour>{{0, 114, 178},  {213, 94, 0},   {0, 145, 105},   {184, 96, 150},
+                                                    {164, 118, 10}, {36, 139, 189}, {128, 128, 128}, {138, 95, 199}};
   return all;
 }
 

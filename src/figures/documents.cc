@@ -140,11 +140,12 @@ std::vector<DocumentFigure> of_rope() {
 }  // namespace
 
 const std::vector<DocumentFigure>& document_figures() {
-  static const std::vector<DocumentFigure> all = [] {
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& all = *new const std::vector<DocumentFigure>([] {
     std::vector<DocumentFigure> figures = of_slides();
     for (const auto& more : {of_sinusoids(), of_rope()}) figures.insert(figures.end(), more.begin(), more.end());
     return figures;
-  }();
+  }());
   return all;
 }
 

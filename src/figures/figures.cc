@@ -10,7 +10,8 @@ namespace bearing::inspect {
 using text::concat;
 
 const std::vector<FigureKind>& figure_kinds() {
-  static const std::vector<FigureKind> all{
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& all = *new std::vector<FigureKind>{
       heatmap_kind(),         //
       curves_kind(),          //
       similarity_kind(),      //

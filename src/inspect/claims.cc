@@ -15,13 +15,14 @@ namespace {
 
 /// In the catalog's order of sites.
 const std::vector<Said>& said() {
-  static const std::vector<Said> all = [] {
+  // Never destroyed: a thread may still read it while the process ends.
+  static const auto& all = *new const std::vector<Said>([] {
     std::vector<Said> said;
     for (const auto& part : {said_of_inputs, said_of_scores, said_of_rotations}) {
       for (Said& one : part()) said.push_back(std::move(one));
     }
     return said;
-  }();
+  }());
   return all;
 }
 
