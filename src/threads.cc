@@ -16,15 +16,20 @@
 #include <utility>
 #include <vector>
 
+#include "cpu_quota.hpp"
+
 namespace bearing {
 namespace {
 
-// The number of CPUs that the calling thread may run on; sched_getaffinity fails only where there are more than
-// cpu_set_t can name.
+// The number of CPUs that the calling thread may run on, as far as the process has a share of them; sched_getaffinity
+// fails only where there are more than cpu_set_t can name. The share is read once, as it stands in files.
 Index usable_cpus() {
+  static std::atomic<Index> share = -1;  // no guard, which another thread could hold in a child of fork()
+  if (share < 0) share = cpu_quota();
   cpu_set_t cpus;
-  if (sched_getaffinity(0, sizeof cpus, &cpus) != 0) return CPU_SETSIZE;
-  return std::max<Index>(1, CPU_COUNT(&cpus));
+  const Index allowed =
+      sched_getaffinity(0, sizeof cpus, &cpus) != 0 ? CPU_SETSIZE : std::max<Index>(1, CPU_COUNT(&cpus));
+  return share > 0 ? std::min<Index>(share, allowed) : allowed;
 }
 
 // oneTBB's threads are not in a child that fork() made, but its locks are, as another thread may have left them: once

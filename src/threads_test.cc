@@ -13,10 +13,14 @@
 #include <cfenv>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "cpu_quota.hpp"
 
 namespace bearing {
 namespace {
@@ -194,7 +198,8 @@ TEST(Threads, ManyShortRunsDoNotSlowDown) {
 TEST(Threads, TheDefaultIsWhatTheAffinityAllows) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
-  EXPECT_EQ(threads().workers, CPU_COUNT(&all));
+  const Index quota = cpu_quota();
+  EXPECT_EQ(threads().workers, quota > 0 ? std::min<Index>(quota, CPU_COUNT(&all)) : CPU_COUNT(&all));
   CPU_ZERO(&one);
   int first = 0;
   while (!CPU_ISSET(first, &all)) ++first;
@@ -203,6 +208,50 @@ TEST(Threads, TheDefaultIsWhatTheAffinityAllows) {
   const Index workers = threads().workers;
   ASSERT_EQ(sched_setaffinity(0, sizeof all, &all), 0);
   EXPECT_EQ(workers, 1);
+}
+
+/// Files of control groups below a folder of their own.
+class Groups {
+ public:
+  Groups() : root_(std::filesystem::path(testing::TempDir()) / ("groups" + std::to_string(getpid()))) {}
+  ~Groups() { std::filesystem::remove_all(root_); }
+  Groups(const Groups&) = delete;
+  Groups& operator=(const Groups&) = delete;
+
+  Groups& write(const std::string& path, const std::string& text) {
+    std::filesystem::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text << '\n';
+    return *this;
+  }
+  Index quota() const { return cpu_quota(root_.string()); }
+
+ private:
+  std::filesystem::path root_;
+};
+
+TEST(Threads, AQuotaIsThatOfTheGroupAndOfThoseAboveIt) {
+  EXPECT_EQ(Groups().quota(), 0);
+  EXPECT_EQ(Groups().write("proc/self/cgroup", "0::/").write("sys/fs/cgroup/cpu.max", "max 100000").quota(), 0);
+  EXPECT_EQ(Groups().write("proc/self/cgroup", "0::/").write("sys/fs/cgroup/cpu.max", "150000 100000").quota(), 2);
+  EXPECT_EQ(Groups().write("proc/self/cgroup", "0::/").write("sys/fs/cgroup/cpu.max", "1000 100000").quota(), 1);
+  EXPECT_EQ(Groups()
+                .write("proc/self/cgroup", "0::/pod/app")
+                .write("sys/fs/cgroup/pod/app/cpu.max", "800000 100000")
+                .write("sys/fs/cgroup/pod/cpu.max", "300000 100000")
+                .quota(),
+            3);
+  EXPECT_EQ(Groups()
+                .write("proc/self/cgroup", "5:memory:/a\n4:cpu,cpuacct:/docker/on/the/host\n0::/x")
+                .write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000")
+                .write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000")
+                .quota(),
+            4);
+  EXPECT_EQ(Groups()
+                .write("proc/self/cgroup", "4:cpu:/\nno group")
+                .write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1")
+                .write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000")
+                .quota(),
+            0);
 }
 
 /// Two tasks of two threads, where there are two CPUs: each waits a while for the other.
