@@ -1,11 +1,13 @@
 #include <bearing/error.hpp>
 #include <bearing/threads.hpp>
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
+#include <tbb/version.h>
 
 #include <algorithm>
 #include <atomic>
@@ -35,6 +37,17 @@ Index usable_cpus() {
 // oneTBB's threads are not in a child that fork() made, but its locks are, as another thread may have left them: once
 // it has run anything, a child must not touch it again.
 std::atomic<bool> used = false, forked = false;
+
+// Keeps oneTBB and this library where they are until the process ends: a plug-in that has them may be closed, but the
+// pool's threads are still there. Without a lock, as others may be loading libraries that call this one.
+void stay_loaded() {
+  static std::atomic<bool> stays = false;
+  if (stays.exchange(true)) return;
+  for (void* code : {reinterpret_cast<void*>(&TBB_runtime_version), reinterpret_cast<void*>(&stay_loaded)}) {
+    Dl_info found;
+    if (dladdr(code, &found) != 0) dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+}
 
 std::mutex arenas_mutex;
 
@@ -146,6 +159,7 @@ void run_in_arena(void* context, Index tasks, void (*task)(void* data, Index i),
   auto* arenas = static_cast<Arenas*>(context);
   if (!in_task && arenas != nullptr && arenas->slots() > 1 && tasks > 1) {
     try {
+      stay_loaded();
       const CallersMode mode;
       const Taken arena(*arenas);
       if (arena.get() == nullptr) return drain();

@@ -21,6 +21,9 @@ namespace bearing {
 /// that results have the same bits for any number of threads in any mode. After fork() the parent's threads are gone
 /// and its locks may be held: a child whose parent had used an executor runs all tasks on the calling thread.
 ///
+/// A shared library that has run tasks so stays loaded after dlclose(), and oneTBB with it: the pool's threads are
+/// there.
+///
 /// workers = 0 takes as many as the process may use: the CPUs that the calling thread may run on, and no more than the
 /// quota of its control group gives time for, as a container's limit was at the first such call. Throws RangeError for
 /// a negative number.
