@@ -593,3 +593,15 @@ def test_scores_refuse_encodings_that_turn_rows() -> None:
         bearing.jax.add_scores([rope, alibi], scores)
     with pytest.raises(bearing.ShapeError, match=re.escape(f"[bias_matrix] {text} turns them as number 2 of 2")):
         bearing.jax.bias_matrix([alibi, rope], heads=2, q_len=4, k_len=4)
+
+
+@pytest.mark.parametrize("platforms", [("cuda",), ("cpu", "tpu")])
+def test_programs_for_other_devices_are_refused_while_they_are_compiled(table, platforms):
+    x = jnp.ones((1, 2, 3, DIM))
+    for call in (lambda x: bearing.jax.rotate(table, x), jax.grad(lambda x: bearing.jax.rotate(table, x).sum())):
+        text = (
+            rf"^\[rotate\] arrays: must be on the CPU, got a program for {platforms[-1]}: set JAX_PLATFORMS=cpu before"
+        )
+        with pytest.raises(TypeError, match=text):
+            jax.jit(jax.vmap(call)).trace(x[None]).lower(lowering_platforms=platforms)
+        jax.jit(call).trace(x).lower(lowering_platforms=("cpu",))

@@ -19,6 +19,9 @@ keys have them any number of times. Positions have none: asking for one raises T
 call, each with its own gradients. Under jax.shard_map, under explicit sharding and under the compiler's own, every
 device works on its part of the batch and of the heads. The gradients of what all devices share are added up.
 
+A program for another device than the CPU raises TypeError when it is compiled. Where JAX sees a GPU, set JAX_PLATFORMS=cpu,
+or work under ``jax.default_device(jax.devices("cpu")[0])``.
+
 Positions may be traced; a call with another number then runs the same program. float64 needs ``jax_enable_x64``.
 Parameters are converted to the call's arithmetic: float64 for float64, float32 for all other types. What works in place
 in ``bearing`` returns new arrays here.

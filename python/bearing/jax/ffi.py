@@ -12,6 +12,8 @@ import jax
 import jaxlib
 import numpy as np
 from jax.custom_batching import custom_vmap
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
 
 from .. import _core
 from .shards import Axes, as_given, as_varying, run, types_of, varying_of
@@ -75,6 +77,7 @@ def call(
     given = {key: types[type(value)](value) for key, value in attributes.items()}
 
     def handler(shapes: Sequence[Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        arrays = [_on_cpu.bind(one, function=name.removesuffix("_backward")) for one in arrays]
         function = jax.ffi.ffi_call(f"bearing_{name}", tuple(shapes), vmap_method="expand_dims")
         return as_varying(function(*arrays, rank=np.int64(rank), **given), frozenset().union(*map(varying_of, arrays)))
 
@@ -88,6 +91,25 @@ def call(
         raise TypeError(f"[{function}] gradients: must be taken once, in reverse mode; they have none of their own")
 
     return once(*arrays)
+
+
+# What a handler is given, as it is. Another platform than the CPU cannot compile it, and says so in words of this library's.
+_on_cpu = Primitive("bearing_on_cpu")
+_on_cpu.def_impl(lambda x, *, function: x)
+_on_cpu.def_abstract_eval(lambda x, *, function: x)
+batching.defvectorized(_on_cpu)
+mlir.register_lowering(_on_cpu, lambda context, x, *, function: [x], platform="cpu")
+
+
+def _refused(context: Any, x: Any, *, function: str) -> Any:
+    (platform, *_) = [one for one in context.platforms or context.module_context.platforms if one != "cpu"]
+    raise TypeError(
+        f"[{function}] arrays: must be on the CPU, got a program for {platform}: set JAX_PLATFORMS=cpu before JAX is "
+        'imported, or call it under jax.default_device(jax.devices("cpu")[0]) with arrays from there'
+    )
+
+
+mlir.register_lowering(_on_cpu, _refused)
 
 
 def _mapped(handler: Any, axes: Axes, results: Sequence[Any]) -> Any:
