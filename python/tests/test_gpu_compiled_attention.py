@@ -307,6 +307,18 @@ def test_keys_that_a_mask_hides_too():
     assert code.spilled == 176
 
 
+@pytest.mark.parametrize(
+    ("kernel", "target", "spilled"), [("forward", "sm_80", 36), ("forward", "sm_90", 80), ("d_queries", "sm_80", 0)]
+)
+def test_pairs_that_are_visible_too(kernel, target, spilled):
+    """With four warps, 1,092 to 2,148 bytes."""
+    options = CAUSAL._replace(visible=torch.ones(1, 4, 512, 512, dtype=torch.bool))
+    code = code_of(launched(torch.bfloat16, 128, target, lambda dim: [], options)[kernel], target)
+    assert code.spilled == spilled
+    assert re.search(PRODUCTS[target], code.text)
+    assert code.shared <= SHARED[target]
+
+
 @pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys"])])
 def test_ranks_of_keys_too(kernel, dim, target):
     at = torch.zeros(3, 1, 512, dtype=torch.int64)

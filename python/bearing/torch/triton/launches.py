@@ -28,6 +28,8 @@ _16_BITS_UNEVEN = {
 # Where each pair is looked at, as keys inside a run may be hidden: what says so takes registers. With larger tiles an A100's d_keys
 # spills 8 to 13 KiB.
 _16_BITS_HOLED = {**_16_BITS, "d_keys": ((32, 64, 4, 3), (32, 64, 4, 3), (16, 32, 8, 1))}
+# Kernels whose tiles are for eight warps where `visible` is read beside rows of up to 128 numbers: four spill up to 2 KiB.
+_PAIRED = ("forward", "d_queries")
 _32_BITS = {
     "decode": ((16, 32, 4, 2), (16, 32, 4, 2), (16, 16, 4, 1)),
     "forward": ((32, 32, 4, 1), (32, 32, 8, 1), (16, 16, 4, 1)),
@@ -83,7 +85,10 @@ def launch(kernel: str, kind: Kind, dtype: torch.dtype) -> tuple[Kind, dict[str,
     elif kind.holes and not wide:
         plain = _16_BITS_HOLED
     tables = picked if kind.picks else plain
-    rows, cols, warps, stages = tables[kernel][0 if widest <= 64 else 1 if widest <= 128 else 2]
+    width = 0 if widest <= 64 else 1 if widest <= 128 else 2
+    rows, cols, warps, stages = tables[kernel][width]
+    if kind.pairs and width == 1 and kernel in _PAIRED and tables is not picked and not wide:
+        warps = 8
     if AMD:  # with 64 KiB of shared memory
         stages = max(1, stages - 1)
     # A decode step meets each tile once: its numbers are looked up where they lie.
