@@ -508,3 +508,41 @@ def test_a_paged_cache_gives_what_a_whole_one_gives(way):
         call(q.requires_grad_())
     with pytest.raises(bearing.ShapeError, match=text):
         torch.func.grad(lambda q: bt.attention(q, *cache, mask="none", block_table=table).sum())(q.detach())
+
+
+@pytest.mark.parametrize("layout", ["bhtd", "bthd"])
+def test_counters_count_attention_as_pytorchs_own(layout):
+    from torch.utils import flop_counter
+
+    bt.register_flop_formulas()
+    bt.register_flop_formulas()
+    bias, _ = t5_bias()
+    x = [torch.randn(2, heads, time, dim).double() for heads, time, dim in ((4, 5, 8), (2, 7, 8), (2, 7, 6))]
+    x = [(one if layout == "bhtd" else one.transpose(1, 2)).requires_grad_() for one in x]
+    with flop_counter.FlopCounterMode(display=False) as counter:
+        bt.attention(*x, bias, mask="causal", layout=layout).sum().backward()
+    shapes = (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)
+    forward = 2 * (2 * 4 * 5 * 7) * (8 + 6)
+    backward = flop_counter.sdpa_backward_flop_count((2, 4, 5, 6), *shapes)
+    assert counter.get_flop_counts()["Global"] == {
+        torch.ops.bearing.attention: forward,
+        torch.ops.bearing.attention_backward: backward,
+    }
+
+
+def test_counters_count_texts_that_are_packed_each_by_itself_and_what_linear_attention_sums():
+    from torch.utils import flop_counter
+
+    bt.register_flop_formulas()
+    x, starts, at = torch.randn(1, HEADS, 8, DIM), torch.tensor([0, 3, 8]), torch.tensor([0, 1, 2, 0, 1, 2, 3, 4])
+    blocks, table = torch.randn(6, HEADS, 4, DIM), torch.tensor([[4, 0]])
+    texts = {"q_starts": starts, "k_starts": starts, "q_positions": at, "k_positions": at}
+    for call, flops in (
+        (lambda: bt.attention(x, x, x, mask="causal", **texts), 2 * HEADS * (9 + 25) * 2 * DIM),
+        (lambda: bt.attention(x, blocks, blocks, mask="causal", block_table=table, k_lengths=torch.tensor([8])),
+         2 * HEADS * 8 * 8 * 2 * DIM),
+        (lambda: bt.linear_attention(x, x, x, mask="causal"), 2 * HEADS * (8 + 8) * DIM * DIM),
+    ):  # fmt: skip
+        with flop_counter.FlopCounterMode(display=False) as counter:
+            call()
+        assert counter.get_total_flops() == flops

@@ -28,6 +28,7 @@ from .base import Described, EncodingModule
 from .cache import rebase, rotate_to_cache, shift
 from .encoding import Encoding, encoding_of
 from .flex import ScoreMod, score_mod
+from .flops import register_flop_formulas
 from .functional import add, add_, attention, bias_matrix, rotate, turn, window_positions
 from .in_place import rotate_
 from .linear_attention import linear_attention
@@ -66,6 +67,7 @@ __all__ = [
     "plan",
     "ring_attention",
     "rebase",
+    "register_flop_formulas",
     "rotate",
     "rotate_",
     "rotate_to_cache",
