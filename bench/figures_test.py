@@ -114,6 +114,11 @@ for given, reason in ((document(times=5), "25 repetitions of each case, got 5 of
     assert done.returncode == 1 and page == PAGE and tables == TABLES, done
     expect(done.stderr, f"a run for the pages must have {reason}", "nothing was written")
 
+# scripts/bench says so before it measures.
+for options in (["--docs"], ["--peers", "--docs", "--quick"], ["--peers", "--docs", "--filter", "x"]):
+    done = subprocess.run([REPORT.parent.parent / "scripts/bench", *options], capture_output=True, text=True)
+    assert done.returncode == 2 and "--docs must have --peers, and neither --quick nor --filter" in done.stderr, done
+
 # Told to, it writes the cells that it has; what it did not measure keeps its date, the long tables and sentences stay.
 page, tables, done = written(document(whole=False), PAGE, "--partial")
 expect(page, "| measured | 2026-11-23 | long ago |", "(LIMIT) | 0.60, 0.80× fast | 0.22, 3.00× somebody |",
