@@ -18,7 +18,8 @@ Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def cases(device: str, small: bool) -> Iterator[Case]:
-    """Long sequences under a causal mask, forward and backward: ALiBi, T5 that is learned, and no bias."""
+    """Long sequences under a causal mask, forward and backward: ALiBi with its published slopes and with slopes that are
+    learned, T5 that is learned, and no bias."""
     heads, kv_heads = (2, 1) if small else (HEADS, KV_HEADS)
     for dim in (64,) if small else (64, 128):
         for time in (16,) if small else (1024, 4096):
@@ -29,12 +30,13 @@ def cases(device: str, small: bool) -> Iterator[Case]:
 
 def of_size(device: str, time: int, heads: int, kv_heads: int, dim: int) -> Iterator[Case]:
     t5 = bt.T5Bias(bearing.T5(buckets=32, max_distance=128, direction="causal"), heads, 64).to(device)
+    published = bt.Alibi(heads, spec=bearing.Alibi.published(heads)).to(device)
     alibi = bt.Alibi(heads).to(device)
     inputs = [
         torch.randn(2, count, time, dim, dtype=torch.bfloat16, device=device, requires_grad=True)
         for count in (heads, kv_heads, kv_heads)
     ]
-    for name, bias in (("ALiBi", alibi), ("learned T5", t5), ("no bias", None)):
+    for name, bias in (("ALiBi", published), ("ALiBi, learned slopes", alibi), ("learned T5", t5), ("no bias", None)):
 
         def ours(q: Tensor, k: Tensor, v: Tensor, bias: torch.nn.Module | None = bias) -> Tensor:
             return bt.attention(q, k, v, bias, mask="causal")

@@ -50,6 +50,11 @@ def test_each_case_runs_and_all_sides_do_the_same(device, gpu, monkeypatch):
                     torch.testing.assert_close(x, y, rtol=2**-5, atol=2**-5 * y.abs().max().item())
         names.append(case.name)
     assert len(set(names)) == len(names) > 20
+    # published slopes have no gradients, which is most of what the others' training takes a peer
+    assert all(
+        any(n.startswith(f"attention, training, {what}, bfloat16") for n in names)
+        for what in ("ALiBi", "ALiBi, learned slopes")
+    )
     assert {"FlexAttention", "SDPA's flash kernel"} <= peers and (
         "transformers compiled" in peers or not transformers_is_there()
     )
