@@ -139,9 +139,8 @@ NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shap
   if (kind == ArrayKind::jax) return {make.template operator()<nb::jax>(), data};
   // As a capsule: an object of nanobind's would be asked for its device and its protocol first, in Python, for a
   // microsecond.
-  static const nb::handle from_dlpack =
-      nb::object(nb::module_::import_("torch.utils.dlpack").attr("from_dlpack")).release();
-  return {from_dlpack(make.template operator()<>()), data};
+  static constinit Imported from_dlpack{"torch.utils.dlpack", "from_dlpack"};
+  return {from_dlpack.get()(make.template operator()<>()), data};
 }
 
 nb::object numpy_array(std::span<const double> values, const std::vector<Index>& shape) {

@@ -90,8 +90,7 @@ class Array {
   DataType type_;
 };
 
-/// An array of whole numbers (starts, lengths, a block table), or of truth values. Other integers than int64 are
-/// copied.
+/// An array of whole numbers (starts, lengths, a block table), which are copied, or of truth values.
 template <class T>
 class FlagArray {
  public:

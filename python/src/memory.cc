@@ -56,9 +56,8 @@ bool is_numpy_bfloat16(nb::handle x) { return text_of(nb::object(x.attr("dtype")
 
 /// Autograd refuses a backward whose saved tensors have been written since, if it is told of the writing.
 void count_write(nb::handle tensor) {
-  static const nb::handle increment_version =
-      nb::object(nb::module_::import_("torch.autograd.graph").attr("increment_version")).release();
-  increment_version(tensor);
+  static constinit Imported increment_version{"torch.autograd.graph", "increment_version"};
+  increment_version.get()(tensor);
 }
 
 /// The type of a buffer's elements in the machine's own order of bytes; 0 bits for others.
@@ -225,8 +224,7 @@ bool Memory::take_buffer(nb::handle from, const Argument& argument, Use use) {
 /// PyTorch's, of which DLPack says too little: neither that the memory went, nor what the numbers' signs are.
 void Memory::take_tensor(nb::handle from, const Argument& argument, const Expected& wanted, Use use) {
   // Without the checks of Tensor.__dlpack__(), which are in Python and made here.
-  static const nb::handle to_dlpack =
-      nb::object(nb::module_::import_("torch.utils.dlpack").attr("to_dlpack")).release();
+  static constinit Imported to_dlpack{"torch.utils.dlpack", "to_dlpack"};
   if (known(from).is_fake) argument.fail(wanted.array, tensor_text(from));
   bool negated = false;
   Index offset = 0, bytes = 0;
@@ -244,7 +242,7 @@ void Memory::take_tensor(nb::handle from, const Argument& argument, const Expect
     negated = nb::cast<bool>(ask(from, is_neg));
     offset = nb::cast<Index>(ask(from, storage_offset));
     bytes = nb::cast<Index>(ask(ask(from, untyped_storage), nbytes));
-    const nb::object capsule = to_dlpack(from);
+    const nb::object capsule = to_dlpack.get()(from);
     if (!nb::try_cast(capsule, array_, false)) argument.fail(wanted.array, tensor_text(from));
   } catch (const nb::python_error&) {
     argument.fail(wanted.array, tensor_text(from));
@@ -342,13 +340,11 @@ Elements<To> copied(const Memory& from) {
   return out;
 }
 
-/// The array's own memory, if it is of To's; else a copy, if it is of one of the T's.
+/// A copy of an array of one of the T's. Of an empty one nothing is read.
 template <class To, class... T>
 std::optional<Elements<To>> elements_of(const Memory& from) {
   std::optional<Elements<To>> out;
   const auto own = [&] { return Elements<To>{{}, static_cast<const To*>(from.data), from.stride}; };
-  if (from.type == nb::dtype<To>()) return own();
-  // Of an empty one nothing is read.
   ((from.type == nb::dtype<T>() ? void(out = from.is_empty() ? own() : copied<T, To>(from)) : void()), ...);
   return out;
 }
@@ -356,8 +352,8 @@ std::optional<Elements<To>> elements_of(const Memory& from) {
 }  // namespace
 
 std::optional<Elements<Index>> integers_of(const Memory& from, const Argument& argument) {
-  auto out = elements_of<Index, std::int32_t, std::int16_t, std::int8_t, std::uint8_t, std::uint16_t, std::uint32_t,
-                         std::uint64_t>(from);
+  auto out = elements_of<Index, Index, std::int32_t, std::int16_t, std::int8_t, std::uint8_t, std::uint16_t,
+                         std::uint32_t, std::uint64_t>(from);
   if (out && from.type == nb::dtype<std::uint64_t>()) {
     for (const Index one : out->copy) {
       if (one >= 0) continue;
@@ -367,7 +363,10 @@ std::optional<Elements<Index>> integers_of(const Memory& from, const Argument& a
   return out;
 }
 
-std::optional<Elements<double>> reals_of(const Memory& from) { return elements_of<double, float>(from); }
+std::optional<Elements<double>> reals_of(const Memory& from) {
+  if (from.type == nb::dtype<double>()) return Elements<double>{{}, static_cast<const double*>(from.data), from.stride};
+  return elements_of<double, float>(from);
+}
 
 void check_array(nb::handle from, const Argument& argument) {
   const Known about = known(from);

@@ -18,6 +18,25 @@ namespace bearing::python {
 
 namespace nb = nanobind;
 
+/// What a module of Python's has, imported when it is first asked for, and kept for ever. Python's lock may go to
+/// another thread within the import, so that a static that is made by it would have that thread wait for C++'s guard
+/// with the lock in its hands.
+class Imported {
+ public:
+  constexpr Imported(const char* module, const char* name) : module_(module), name_(name) {}
+  nb::handle get() {
+    if (found_ == nullptr) {
+      PyObject* found = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();
+      found_ = found;
+    }
+    return found_;
+  }
+
+ private:
+  const char *module_, *name_;
+  PyObject* found_ = nullptr;
+};
+
 enum class ArrayKind { numpy, torch, jax, other };
 
 /// Extents or strides: few, and never on the heap.
@@ -88,11 +107,11 @@ struct Elements {
   const T* data = nullptr;
   Extents stride;
 };
-/// Those of an array of integers, or none of another one. What is copied of other types than int64 is the memory that
-/// they lie in, or they alone where they are fewer: never more than the caller holds, whatever a broadcast array says
-/// of its shape.
+/// Those of an array of integers, or none of another one. They are copied, as calls check them and then go where they
+/// point: another thread may write to the array meanwhile. What is copied is the memory that they lie in, or they alone
+/// where they are fewer: never more than the caller holds, whatever a broadcast array says of its shape.
 std::optional<Elements<Index>> integers_of(const Memory& from, const Argument& argument);
-/// Those of an array of float64 or float32, in the same way.
+/// Those of an array of float64, where they lie, or of float32, copied in the same way.
 std::optional<Elements<double>> reals_of(const Memory& from);
 
 /// Throws TypeError for an array that cannot be read as it is; what is none is left to whoever reads it.

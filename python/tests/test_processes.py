@@ -69,6 +69,109 @@ def test_a_million_calls_keep_no_references_and_no_memory() -> None:
     assert done.stdout.strip() == "stable", done.stderr
 
 
+CYCLES = """
+import gc, weakref
+import numpy as np
+import bearing
+
+
+class Rows(np.ndarray):
+    pass
+
+
+class Layer:
+    def __init__(self, kind):
+        self.table = np.zeros((32, 4), np.float32).view(Rows)
+        self.table.owner = self  # as a parameter's hook that is the layer's own method
+        self.bias = kind(bearing.T5(direction="causal"), self.table)
+
+
+class Derived(bearing.T5Bias):
+    pass
+
+
+for kind in (bearing.T5Bias, Derived):
+    layers = [weakref.ref(Layer(kind)) for _ in range(5)]
+    gc.collect()
+    assert not [one for one in layers if one() is not None], kind
+    kept = Layer(kind)
+    gc.collect()
+    assert kept.bias.table is kept.table
+print("collected")
+"""
+
+
+def test_an_encoding_in_a_cycle_of_references_is_collected() -> None:
+    done = run(CYCLES)
+    assert done.stdout.strip() == "collected", done.stderr
+
+
+FIRST_CALLS = """
+import builtins, faulthandler, threading, time
+import torch, bearing
+
+real = builtins.__import__
+
+
+def slow(name, *rest, **named):
+    if name.startswith("torch"):
+        time.sleep(0.01)  # lets Python's lock go, as any import may that runs Python
+    return real(name, *rest, **named)
+
+
+builtins.__import__ = slow
+faulthandler.dump_traceback_later(20, exit=True)
+table = bearing.RopeTable(bearing.Rope(head_dim=8, pairing="half"), 16)
+
+
+def work():
+    bearing.rotate(table, bearing.rotate_to(table, torch.ones(1, 1, 1, 8)))
+
+
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("called")
+"""
+
+
+def test_the_first_calls_with_tensors_may_come_from_several_threads() -> None:
+    pytest.importorskip("torch")
+    done = run(FIRST_CALLS)
+    assert done.stdout.strip() == "called", done.stderr
+
+
+def test_whole_numbers_are_those_of_the_begin_of_a_call() -> None:
+    """What another thread writes meanwhile would be used as an index that nobody has checked."""
+    table = bearing.RopeTable(bearing.Rope(head_dim=4, pairing="half"), 16)
+    x, at = np.ones((1, 1, 3, 4), np.float32), np.array([5, 6, 7])
+    wanted = bearing.rotate_to(table, x, at)
+
+    class Late:
+        """Keys that are asked for after the positions of the queries, and write to these."""
+
+        def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+            return np.zeros(3)
+
+        dtype = np.dtype(np.int64)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, *_: Any, **__: Any) -> Any:
+            at[:] = 2**40
+            return np.array([0, 1, 2]).__dlpack__()
+
+    q = np.ones((1, 1, 3, 4), np.float32)
+    rows = [bearing.RotaryRows(table)]
+    usual = bearing.attention(q, q, q, rows, mask="none", q_positions=at.copy(), k_positions=np.array([0, 1, 2]))
+    assert np.array_equal(bearing.attention(q, q, q, rows, mask="none", q_positions=at, k_positions=Late()), usual)
+    assert at[0] == 2**40
+    assert np.array_equal(bearing.rotate_to(table, x, [5, 6, 7]), wanted)
+
+
 FORK = """
 import os, sys
 import numpy as np
