@@ -4,6 +4,7 @@
 #include <bearing/rope_report.hpp>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "classes.hpp"
 #include "rope_tables.hpp"
@@ -163,8 +164,34 @@ nb::dict Encoding::arguments() const {
   return all;
 }
 
+void Encoding::forget() {
+  std::vector<nb::object> gone;  // outlives the loop: what is destroyed may run code that looks at this encoding
+  for (GivenArgument& one : given_) gone.push_back(std::exchange(one.value, nb::none()));
+}
+
+namespace {
+
+// A parameter's hook may be a method of the module that holds this encoding: Python's collector sees such cycles.
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  for (const GivenArgument& one : nb::inst_ptr<Encoding>(self)->given()) Py_VISIT(one.value.ptr());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  if (nb::inst_ready(self)) nb::inst_ptr<Encoding>(self)->forget();
+  return 0;
+}
+
+PyType_Slot collected[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+}  // namespace
+
 void bind_encoding(nb::module_& m) {
-  nb::class_<Encoding>(m, "Encoding",
+  nb::class_<Encoding>(m, "Encoding", nb::type_slots(collected),
                        "An encoding with its numbers: a spec, arrays of parameters, and settings.\n\n"
                        "The arrays are the caller's own, not copies: each call reads them as they are then. They must "
                        "have the type of the\n"

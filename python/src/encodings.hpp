@@ -87,6 +87,8 @@ class Encoding {
   const Record& record() const { return spec_; }
   const Record& settings() const { return settings_; }
   const std::vector<GivenArgument>& given() const { return given_; }
+  /// Lets go of what was given, in cycles of references that Python's collector breaks.
+  void forget();
   /// name → array, of those that are given
   nb::dict parameters() const;
   /// name → value, of all that the constructor took
