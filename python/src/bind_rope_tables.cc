@@ -41,7 +41,9 @@ Table table_from_cos_sin(const Rope& rope, nb::handle cos, nb::handle sin) {
   const Array c(cos, {"from_cos_sin", "cos"}), s(sin, {"from_cos_sin", "sin"});
   if (c.type() != s.type()) s.argument().fail(std::string(name_of(c.type())) + ", as cos is", name_of(s.type()));
   const auto make = [&]<class T>(T) {
-    return std::make_shared<const RopeTable<T>>(RopeTable<T>::from_cos_sin(rope, c.view<T, 2>(), s.view<T, 2>()));
+    const View<const T, 2> c_rows = c.view<T, 2>(), s_rows = s.view<T, 2>();
+    const Unlocked released;
+    return std::make_shared<const RopeTable<T>>(RopeTable<T>::from_cos_sin(rope, c_rows, s_rows));
   };
   if (c.type() == DataType::f64) return {nullptr, make(double{}), true};
   if (c.type() == DataType::f32) return {make(float{}), nullptr, true};
@@ -164,7 +166,7 @@ std::string repr_of(const XposTables& tables) {
 void bind_tables(nb::module_& m) {
   nb::class_<Table> table =
       nb::class_<Table>(
-          m, "RopeTable",
+          m, "RopeTable", nb::is_weak_referenceable(),
           "cos and sin of every pair of a rotary encoding, times its attention factor, for positions 0 … "
           "length − 1.\n\n"
           "Each number is that of the real numbers position·θ: rounded once in float32, within 2 ulp in "

@@ -511,6 +511,43 @@ def test_given_tables_of_another_type_are_converted_and_others_positions_refused
         bt.rotate(x, rope=table, positions=1)
 
 
+def test_calls_with_a_given_table_make_no_other_and_see_what_is_written(monkeypatch):
+    from bearing.torch import encoding
+
+    make, made, before = bearing.RopeTable.from_cos_sin, [], len(encoding._tables)
+
+    def counted(*given):
+        made.append(1)
+        return make(*given)
+
+    spec = bearing.Rope(head_dim=DIM, pairing="half")
+    table = bearing.RopeTable.from_cos_sin(spec, *torch.rand(2, TIME, DIM // 2))
+    x = torch.randn(1, HEADS, TIME, DIM)
+    wanted = bearing.rotate_to(table, x)
+    monkeypatch.setattr(bearing.RopeTable, "from_cos_sin", staticmethod(counted))
+    with torch.inference_mode():
+        assert torch.equal(bt.rotate(x, rope=table), wanted)
+    assert torch.equal(bt.rotate(x, rope=table), wanted)
+    cos, sin = encoding.given_numbers(table)
+    assert encoding.given_numbers(table)[0] is cos
+    form = encoding.geometry_form(table)
+    assert not made
+    cos.mul_(2)
+    changed = make(spec, cos, sin)
+    assert torch.equal(
+        bearing.rotate_to(encoding.table_of_numbers(form, cos, sin, torch.float32), x), bearing.rotate_to(changed, x)
+    )
+    assert torch.equal(bt.rotate(x, rope=table), wanted)  # of new copies
+    assert len(made) == 1
+    cos, sin = encoding.given_numbers(table)
+    del table
+    for _ in range(3):  # of what is left of a table that is gone
+        assert torch.equal(bearing.rotate_to(encoding.table_of_numbers(form, cos, sin, torch.float32), x), wanted)
+    assert len(made) == 2
+    del cos, sin
+    assert len(encoding._tables) == before
+
+
 DYNAMIC = bearing.Xpos(
     rope=bearing.Rope(head_dim=DIM, pairing="half", scaling=bearing.DynamicNtkScaling(factor=2, trained_length=16))
 )

@@ -32,6 +32,7 @@ class Fixed(EncodingModule):
     def __init__(self, encoding: EncodingLike) -> None:
         nn.Module.__init__(self)
         self.form, tensors = encoding_given("[Fixed] encoding", encoding)
+        rotary = self.kind in ("RotaryRows", "RotaryValues")
         for i, tensor in enumerate(tensors):
             if isinstance(tensor, nn.Parameter):
                 self.register_parameter(f"tensor_{i}", tensor)
@@ -40,7 +41,8 @@ class Fixed(EncodingModule):
                     "[Fixed] tensors: must be nn.Parameters if they are to be learned, got one of another tensor"
                 )
             else:
-                self.register_buffer(f"tensor_{i}", tensor)
+                # Calls share the copies of a given table's numbers, and a buffer may be loaded.
+                self.register_buffer(f"tensor_{i}", tensor.clone() if rotary else tensor)
         self._names = tuple(f"tensor_{i}" for i in range(len(tensors)))
         if any(tensor.device.type == "meta" for tensor in tensors):
             with torch.device("cpu"):  # arrays that the context took the numbers of

@@ -24,8 +24,8 @@ from .encoding import (
     encodings_of,
     forms_of,
     geometry_form,
+    given_numbers,
     is_given,
-    numbers_of,
     table_form,
     tensors_of,
     text_of_table,
@@ -189,9 +189,8 @@ def rotate(
 
     xs [batch, heads, time, head_dim]: the tensors to rotate, one or more.
     rope: a :class:`bearing.torch.Rope`, a ``bearing.Rope`` whose frequencies are the same at every length, or a
-        ``bearing.RopeTable``. The module is faster: for the other two every call makes a text (for a table
-        ``from_cos_sin``, a copy), which the module keeps. Compiled code takes all three if ``bearing``'s own were made
-        outside of it: it cannot call what makes these.
+        ``bearing.RopeTable``. The module is faster: for the other two every call makes a text, which the module keeps.
+        Compiled code takes all three if ``bearing``'s own were made outside of it: it cannot call what makes these.
     positions: where tokens stand, as :func:`bearing.torch.attention` takes positions.
     layout: 'bhtd', or 'bthd' for tensors with time before heads.
 
@@ -402,7 +401,7 @@ def _table(function: str, rope: _core.Rope | _core.RopeTable) -> tuple[str, Tens
         check_fixed(f"[{function}] rope", rope)
         return table_form(rope, KEPT), None, None
     if is_given(rope):
-        return geometry_form(rope), *numbers_of(rope)
+        return geometry_form(rope), *given_numbers(rope)
     return text_of_table(rope), None, None
 
 
