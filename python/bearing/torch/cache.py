@@ -16,9 +16,9 @@ import functools
 import json
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 
 from .. import _core
 from .compiling import constant, constant_of
-from .dispatch import with_or_without_numbers
+from .dispatch import needs_op, with_or_without_numbers
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .in_place import share_memory
@@ -80,7 +80,7 @@ def rebase(
         raise TypeError(f"[rebase] to: must be what from_ is if one of them is xPos, got {to!r}")
     if not before:
         before, after = text_of("rebase", "from_", from_), text_of("rebase", "to", to)
-    _rebase(k, old, old_first, new, new_first, slots, before, after, layout)
+    _run(_rebase, _rebase_now, [k], k, old, old_first, new, new_first, slots, before, after, layout)
     return k
 
 
@@ -97,7 +97,7 @@ def shift(rope: Frequencies, by: int, k: Tensor, *, slots: Slots | None = None, 
     by = _whole_of(by)
     slots = _slots_of("shift", slots, k)
     _check_slots("shift", k, slots, layout)
-    _shift(k, by, slots, text_of("shift", "rope", rope), layout)
+    _run(_shift, _shift_now, [k], k, by, slots, text_of("shift", "rope", rope), layout)
     return k
 
 
@@ -146,14 +146,25 @@ def rotate_to_cache(
     )
     at, first = positions_of("rotate_to_cache", "positions", positions, slots.shape[0])
     form = text_of("rotate_to_cache", "rope", rope)
-    return _write(q, k, v, k_cache, v_cache, slots, at, first, form, layout, k_scale, v_scale)
+    rest = k_cache, v_cache, slots, at, first, form, layout, k_scale, v_scale
+    return _run(_write, _write_now, [k_cache, v_cache], q, k, v, *rest)
+
+
+def _run(op: Callable[..., Any], work: Callable[..., Any], written: Sequence[Tensor], *args: Any) -> Any:
+    """An op; where nobody watches its work alone, as the op takes longer than a few tokens do."""
+    if needs_op([x for x in args if isinstance(x, Tensor)]):
+        return op(*args)
+    out = work(*args)
+    for x in written:
+        if not x.is_inference():
+            torch.autograd.graph.increment_version(x)
+    return out
 
 
 # The ops, which compilers take whole.
 
 
-@torch.library.custom_op("bearing::rebase_", mutates_args=("k",))
-def _rebase(
+def _rebase_now(
     k: Tensor,
     old_positions: Optional[Tensor],
     old_first: int,
@@ -182,8 +193,7 @@ def _rebase(
     return _in_cache(k, slots, layout, lambda rows, order: _core.rebase(before, old, after, new, rows, layout=order))
 
 
-@torch.library.custom_op("bearing::shift_", mutates_args=("k",))
-def _shift(k: Tensor, by: int, slots: Optional[Tensor], form: str, layout: str) -> None:
+def _shift_now(k: Tensor, by: int, slots: Optional[Tensor], form: str, layout: str) -> None:
     _check_rows("shift", slots, k)
     _check_memory("shift", ("k", k))
     if device.takes(k):
@@ -193,8 +203,7 @@ def _shift(k: Tensor, by: int, slots: Optional[Tensor], form: str, layout: str) 
     return _in_cache(k, slots, layout, lambda rows, order: _core.shift(_frequencies(form), by, rows, layout=order))
 
 
-@torch.library.custom_op("bearing::rotate_to_cache", mutates_args=("k_cache", "v_cache"))
-def _write(
+def _write_now(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -224,6 +233,11 @@ def _write(
         new = float8(tokens[kept], scale) if small else tokens[kept]
         _bytes(cache.detach())[blocks, :, places] = _bytes(new)
     return out
+
+
+_rebase = torch.library.custom_op("bearing::rebase_", _rebase_now, mutates_args=("k",))
+_shift = torch.library.custom_op("bearing::shift_", _shift_now, mutates_args=("k",))
+_write = torch.library.custom_op("bearing::rotate_to_cache", _write_now, mutates_args=("k_cache", "v_cache"))
 
 
 @_rebase.register_fake

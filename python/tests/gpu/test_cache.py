@@ -305,6 +305,24 @@ def test_caches_that_share_memory_are_refused_on_every_device(device):
         assert all(x.any() for x in caches)
 
 
+def test_where_nobody_watches_no_op_is_called_and_autograd_hears_of_it(device, monkeypatch):
+    for name in ("_rebase", "_shift", "_write"):
+        monkeypatch.setattr(bt.cache, name, lambda *_: pytest.fail("an op was called"))
+    k, v = (torch.ones(3, 2, 4, 8, device=device) for _ in range(2))
+    row, slots = torch.ones(2, 2, 4, 8, device=device), SLOTS.to(device)
+    bt.shift(LONG, 3, k)
+    bt.rebase(LONG, 0, ROPE, 3, k)
+    bt.rotate_to_cache(row, row, row, k, v, slots, rope=ROPE)
+    assert (k._version, v._version, row._version) == (3, 1, 0)
+    weight = torch.ones(3, 2, 4, 8, device=device, requires_grad=True)
+    lost = weight * k
+    bt.shift(LONG, 3, k)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        lost.sum().backward()
+    with torch.inference_mode():
+        bt.shift(LONG, 3, torch.ones(1, 1, 4, 8, device=device))
+
+
 def test_slots_and_scales_come_as_they_are_at_hand(device):
     row = torch.randn(2, 2, 4, 8, device=device)
     empty = lambda: [torch.zeros(3, 2, 4, 8, device=device).to(SMALL) for _ in range(2)]
