@@ -356,6 +356,30 @@ def test_rows_of_256_spill_nothing(kernel, target):
     assert code.shared <= SHARED[target]
 
 
+def test_few_kernels_serve_all_lengths():
+    """Three of each: lengths that are multiples of 16, those that are one more, and others. Strides and counts that follow from
+    lengths ask for no more."""
+    encodings = encodings_of(bt.T5Bias(bearing.T5(direction="causal"), 8, 64))
+    tensors = [t.detach().to("meta") for t in tensors_of(encodings, torch.float32)]
+    options = CAUSAL._replace(k_lengths=torch.empty(4, dtype=torch.int64, device="meta"))
+    compiled = {}
+    for n in (100, 112, 113, 150, 256, 300, 385, 500, 528, 577, 640, 800, 1000, 1024, 1025, 1500):
+        q, k, v = (torch.empty(4, heads, n, 64, dtype=torch.bfloat16, device="meta") for heads in (8, 2, 2))
+        rest = q, k, v, tensors, forms_of(encodings), options
+        with (
+            recorded(attend_forward, "forward") as forward,
+            recorded(attend_backward, "row_sums", "d_queries", "d_keys") as backward,
+            recorded(attend_diagonals, "d_distances") as diagonals,
+            recorded(bias_lines, "lines_kernel") as of_lines,
+            recorded(runs_kernel, "runs_kernel") as runs,
+        ):
+            out, lse = attention_forward(*rest, torch.bfloat16)
+            attention_backward(out, None, out, lse, *rest, True)
+        for launch in (*forward, *backward, *diagonals, *of_lines, *runs):
+            compiled.setdefault(launch.kernel.fn.__name__, set()).add(str(kinds_of(launch)))
+    assert len(compiled) == 7 and all(len(kinds) <= 3 for kinds in compiled.values())
+
+
 def test_tiles_that_are_too_large_are_seen(monkeypatch):
     """So the test above can fail."""
     monkeypatch.setitem(launches._16_BITS_UNEVEN, "d_keys", ((64, 64, 4, 4),) * 3)

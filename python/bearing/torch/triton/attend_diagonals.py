@@ -43,7 +43,7 @@ def _tile(b, h, i0, j0, last, call, grads, KIND: tl.constexpr, CHECKED: tl.const
     return q, mix, k, d_o, p, d_s
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lowest", "diagonals", "chunks"])
 def d_distances(
     call, grads, blocks, block_stride, parts, lowest, diagonals, chunks, batch, KIND: tl.constexpr, CHECKED: tl.constexpr
 ):  # fmt: skip
@@ -81,7 +81,7 @@ def d_distances(
     tl.store(parts + to + t, tl.sum(by_diagonal(acc, KIND), 0))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["lowest", "diagonals", "chunks"])
 def d_tables(
     call, grads, blocks, block_stride, parts, lowest, diagonals, chunks, batch, shared, KIND: tl.constexpr, SIDE: tl.constexpr
 ):  # fmt: skip

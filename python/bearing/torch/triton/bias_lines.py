@@ -40,17 +40,18 @@ def lines(bias: Tensor, zero: int, q_len: int, k_len: int, rows: int, cols: int,
     least = -(cdiv(q_len, rows) - 1) * rows
     count = ((cdiv(k_len, cols) - 1) * cols - least) // step + 1
     heads, distances = bias.shape
-    found = torch.empty(heads, count, 2, device=bias.device, dtype=torch.float32)
-    args = bias, found, bias.stride(0), distances, zero + least, count
+    # A stride that is a multiple of 16: Triton compiles anew for others.
+    found = torch.empty(heads, -(-count // 8) * 8, 2, device=bias.device, dtype=torch.float32)[:, :count]
+    args = bias, found, bias.stride(0), distances, zero + least, found.stride(0)
     sizes = {"ROWS": rows, "COLS": cols, "STEP": step, "WIDTH": power_of_2(rows + cols), "STRAIGHT": straight}
     how = {"num_warps": 1, "enable_fp_fusion": True}
     start(lines_kernel, found.device, (count, heads), args, how, **sizes)
     return Lines(found, least, step, count)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["distances", "first"])
 def lines_kernel(
-    bias, found, bias_stride, distances, first, count, ROWS: tl.constexpr, COLS: tl.constexpr, STEP: tl.constexpr, WIDTH: tl.constexpr,
+    bias, found, bias_stride, distances, first, stride, ROWS: tl.constexpr, COLS: tl.constexpr, STEP: tl.constexpr, WIDTH: tl.constexpr,
     STRAIGHT: tl.constexpr,
 ):  # fmt: skip
     """A program for each tile and head. Distances that nobody asks for lie on any line."""
@@ -68,6 +69,6 @@ def lines_kernel(
     far = tl.abs(x - (x_low + slope * (t - low).to(tl.float32)))
     bound = NEAR * tl.maximum(tl.abs(x_low), tl.abs(x_high))
     near = tl.max((there & ((far <= bound) == 0)).to(tl.int32)) == 0
-    to = found + (h * count + n) * 2
+    to = found + h * stride + n * 2
     tl.store(to, (x_low + slope * (ROWS - 1 - low).to(tl.float32)) * LOG2E)
     tl.store(to + 1, tl.where(near | STRAIGHT, slope * LOG2E, float("nan")))

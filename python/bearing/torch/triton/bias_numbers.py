@@ -57,6 +57,12 @@ def numbers(form: dict[str, Any], parameters: Sequence[Tensor], heads: int, at: 
     return _by_library([form], [t.cpu() for t in given], heads, at).to(device)
 
 
+def padded(bias: Tensor) -> Tensor:
+    """The same numbers [heads, distances], with BESIDE more on each side. The stride is a multiple of 16: Triton compiles anew for others."""
+    count = bias.shape[1]
+    return torch.nn.functional.pad(bias, (BESIDE, BESIDE + -count % 16))[:, BESIDE : BESIDE + count]
+
+
 class Parts(NamedTuple):
     """A bias as kernels read it. "numbers": bias [heads, distances], no factors; "proportional": bias [distances] times factors
     [heads]; "picked": factors [rows, heads] at the rows bias [distances], counted from 1, and nothing at row 0."""

@@ -176,7 +176,8 @@ def _own_column(
 
 def key_blocks(first: Tensor, end: Tensor, rows: int, cols: int) -> Tensor:
     """For each block of `rows` queries, where its keys begin and end, and between these where all its queries see all:
-    int32 [batch or 1, blocks, 4], in order. The inner two are multiples of `cols`, as the first one is."""
+    int32 [batch or 1, blocks, 4], in order. The inner two are multiples of `cols`, as the first one is. Behind
+    them are up to three blocks of nothing."""
     blocks = -(-first.shape[1] // rows)
     spare = blocks * rows - first.shape[1]
     nothing = first >= end
@@ -189,7 +190,8 @@ def key_blocks(first: Tensor, end: Tensor, rows: int, cols: int) -> Tensor:
 
 def query_blocks(first: Tensor, end: Tensor, k_len: int, rows: int, cols: int) -> Tensor:
     """For each block of `cols` keys, where the queries that see any of it begin and end, and between these where all see
-    all of it: int32 [batch or 1, blocks, 4], in order. All but the last are multiples of `rows`."""
+    all of it: int32 [batch or 1, blocks, 4], in order. All but the last are multiples of `rows`. Behind them are up to three
+    blocks of nothing."""
     blocks = -(-k_len // cols)
     start = torch.arange(blocks, device=first.device, dtype=torch.int32)[None].expand(first.shape[0], -1) * cols
     start, stop = start.contiguous(), (start + cols).contiguous()
@@ -224,4 +226,6 @@ def _in_order(begin: Tensor, full_first: Tensor, full_end: Tensor, end: Tensor) 
     full_first = torch.maximum(full_first, begin)
     some = (full_first < full_end) & (full_end <= end)
     inner = [torch.where(some, full_first, begin), torch.where(some, full_end, begin)]
-    return torch.stack([begin, *inner, torch.maximum(end, begin)], -1).to(torch.int32).contiguous()
+    found = torch.stack([begin, *inner, torch.maximum(end, begin)], -1).to(torch.int32)
+    # Strides that are multiples of 16, whatever lengths are: Triton compiles anew for others.
+    return torch.nn.functional.pad(found, (0, 0, 0, -found.shape[1] % 4)).contiguous()

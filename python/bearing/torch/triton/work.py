@@ -15,7 +15,7 @@ from ..encoding import traits_of
 from ..index_map import check_ends, shapes_of
 from ..layers import mixed
 from .bias_lines import Lines, lines
-from .bias_numbers import BESIDE, Parts, are_straight, parts_of
+from .bias_numbers import Parts, are_straight, padded, parts_of
 from .counts import power_of_2
 from .device import INTERPRETED
 from .distances import Distances, distances_of, numbers, parted
@@ -127,7 +127,7 @@ class Work:
         if size not in self._lines:
             self._lines[size] = lines(self.call.bias, self.call.zero, self.q_len, self.k_len, *size, kind.straight)
         found = self._lines[size]
-        return self.call._replace(lines=found.numbers, line_stride=2 * found.count, line_least=found.least)
+        return self.call._replace(lines=found.numbers, line_stride=found.numbers.stride(0), line_least=found.least)
 
     def turned(self, q: Tensor, k: Tensor, back: bool = False) -> tuple[Tensor, Tensor]:
         """q and k after the encodings of rows; back: their gradients before them."""
@@ -187,7 +187,7 @@ class Work:
         if self.tables.bias is not None:
             bias = self.tables.bias if bias is None else bias + self.tables.bias
         if bias is not None:
-            bias = torch.nn.functional.pad(bias, (BESIDE, BESIDE))[:, BESIDE:-BESIDE]
+            bias = padded(bias)
         return Parts(bias, None, "numbers")
 
     def _call(
