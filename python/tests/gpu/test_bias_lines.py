@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 
@@ -10,7 +11,7 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing.torch.encoding import encodings_of, forms_of, tensors_of
-from bearing.torch.triton import bias_numbers, launches, work
+from bearing.torch.triton import bias_numbers, distances, launches, visible, work
 from bearing.torch.triton.bias_lines import lines
 from bearing.torch.triton.bias_numbers import Distances, is_straight
 from calls import quick
@@ -85,6 +86,29 @@ def test_what_is_known_of_a_bias_without_its_numbers():
     assert known(one["ALiBi"], Distances(-500, 501))
     assert not known(one["ALiBi"], Distances(-500, 601))  # by both sides
     assert not known(one["T5"], Distances(-500, 501)) and not known(one["KERPLE"], Distances(-500, 501))
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "causal_top_left", "causal_bottom_right"])
+@pytest.mark.parametrize("lengths", [None, torch.tensor([70, 5, 0, 33])])
+def test_distances_are_those_that_masks_show(mask, lengths):
+    """All of them, and no others where sizes tell: under a causal mask by index too ALiBi is a line."""
+    for (q_len, k_len), window, offset in itertools.product(
+        [(70, 70), (20, 70), (70, 20)], [(-1, -1), (9, -1), (9, 3), (0, 0)], [0, 50, -7]
+    ):
+        rules = visible.Rules(mask, window, q_len, k_len, offset, lengths, None, None, torch.device("cpu"))
+        at = distances.distances_of(rules, None, None)
+        first, end = visible.runs(rules)
+        i = torch.arange(q_len).expand_as(first)[first < end]
+        if not len(i):
+            continue
+        least = int((first[first < end] - i).min()) - offset
+        most = int((end[first < end] - 1 - i).max()) - offset
+        assert at.least <= least and most < at.least + at.count
+        if lengths is None:
+            assert at == Distances(least, most - least + 1)
+    rules = visible.Rules(mask, (-1, -1), 20, 70, 50, lengths, None, None, torch.device("cpu"))
+    known = bias_numbers.are_straight(*described(bt.Alibi(HEADS)), HEADS, distances.distances_of(rules, None, None))
+    assert known == (mask != "none")
 
 
 def test_a_sum_of_lines_is_one(device):

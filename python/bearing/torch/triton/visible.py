@@ -73,11 +73,22 @@ class Rules(NamedTuple):
 
     @property
     def distances(self) -> tuple[int, int]:
-        """The least and the most distance of positions that is seen."""
-        least, most = self.limits if self.by_position else (-FAR, FAR)
+        """The least and the most distance of positions that is seen, as far as sizes tell."""
+        least, most = self.limits
+        if not self.by_position:
+            least, most = self._of_indices(least, most)
         if self.band is None:
             return least, most
         return max(least, self.band.first - self.band.chunk + 1), min(most, self.band.end - 1)
+
+    def _of_indices(self, least: int, most: int) -> tuple[int, int]:
+        """Distances of positions, of those that count from the column at a query's own place."""
+        if self.offset is None or self.q_starts is not None:
+            return -FAR, FAR
+        right = 0 if self.mask == "causal_top_left" else self.k_len - self.q_len
+        if self.mask == "causal_bottom_right" and self.k_lengths is not None:
+            least = -FAR  # where a sequence has fewer keys, that column is further to the left
+        return least + right - self.offset, most + right - self.offset
 
     @property
     def checks_order(self) -> bool:
