@@ -323,18 +323,25 @@ def test_exported_programs_hold_the_ops():
     assert torch.equal(program.module()(q, k, v), module(q, k, v))
 
 
-def test_ops_take_none_for_no_parameters_as_packages_of_aotinductor_give_it():
-    q, k, v = (x.detach() for x in qkv())
-    for call in (
-        lambda: bt.attention(q, k, v, mask="causal"),
-        lambda: bt.linear_attention(q, k, v, mask="causal"),
-        lambda: bt.turn(bearing.XposRows(bearing.XposTable(bearing.Xpos(rope=ROPE), TIME)), q, side="key"),
-        lambda: bt.bias_matrix(bearing.AlibiBias(bearing.Alibi.published(HEADS)), heads=HEADS, q_len=3, k_len=3),
-    ):
-        with WithNoneForNothing() as mode:
-            found = call()
-        assert mode.replaced == 1
-        assert torch.equal(found, call())
+class Calls(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.biases = bt.encoding_of(bearing.AlibiBias(bearing.Alibi.published(HEADS)))
+        self.rows, self.xpos = bt.Rope(ROPE), bt.Xpos(bearing.Xpos(rope=ROPE))
+
+    def forward(self, q, k, v):
+        out = bt.attention(q, k, v, self.rows, mask="causal") + bt.linear_attention(q, k, v, mask="causal")
+        return out, *self.xpos(q, k), bt.bias_matrix(self.biases, heads=HEADS, q_len=3, k_len=3)
+
+
+def test_exported_ops_take_none_for_no_parameters_as_packages_of_aotinductor_give_it():
+    q, k, v = (x.detach().float() for x in qkv())
+    program = torch.export.export(Calls(), (q, k, v)).module()
+    with WithNoneForNothing() as mode:
+        found = program(q, k, v)
+    assert mode.replaced == 5
+    for one, other in zip(found, Calls()(q, k, v), strict=True):
+        assert torch.equal(one, other)
 
 
 class WithNoneForNothing(TorchDispatchMode):

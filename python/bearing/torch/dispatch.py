@@ -120,21 +120,34 @@ class Op:
         self.name = name.removesuffix("_backward")
         self.plain = now
         schema = torch.library.infer_schema(now, mutates_args=()).replace(f", bool {apart}=True)", ")")
-        schema = schema.replace("Tensor[] parameters", "Tensor[]? parameters")
-        self.custom = torch.library.custom_op(f"bearing::{name}", _without_none(now), mutates_args=(), schema=schema)
+        self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=(), schema=schema)
+        self.bare, self.place = None, 0
+        names = list(inspect.signature(now).parameters)
+        if "parameters" in names and not name.endswith("_backward"):
+            # The same for graphs that have none. Packages of AOTInductor hand on None in place of an empty list. Tensors in a
+            # list that may be None would not be asked for their gradients.
+            self.place = names.index("parameters")
+            work, schema = _without_none(now, self.place), schema.replace("Tensor[] param", "Tensor[]? param")
+            self.bare = torch.library.custom_op(f"bearing::{name}_bare", work, mutates_args=(), schema=schema)
         self.gives = get_origin(get_type_hints(now)["return"])
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
-        self.custom.register_vmap(self._mapped)
+        for one in self._registered():
+            one.register_vmap(self._mapped)
+
+    def _registered(self) -> list[Any]:
+        return [self.custom] if self.bare is None else [self.custom, self.bare]
 
     def register_fake(self, fake: Callable[..., Any]) -> None:
         """What comes out for tensors without numbers."""
-        self.custom.register_fake(with_or_without_numbers(self.name, fake))
+        for one in self._registered():
+            one.register_fake(with_or_without_numbers(self.name, fake))
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """As the custom op's own method takes them."""
         self.backward, self.setup_context = backward, setup_context
-        self.custom.register_autograd(backward, setup_context=setup_context)
+        for one in self._registered():
+            one.register_autograd(backward, setup_context=setup_context)
 
     def register_tangent(self, tangent: Callable[..., Any]) -> None:
         """``tangent(ctx, *tangents)``: that of the output, of those of the arguments, each of them or None."""
@@ -154,7 +167,9 @@ class Op:
             # A compiled op knows nothing of transformations: forward-mode derivatives of it would be 0 without a word.
             # The level is asked for here too, where the compiler sees that it is, and compiles again for another.
             transformed = forward_ad._current_level >= 0 or is_transformed()
-            return self._transformed(*args) if transformed else self.custom(*args)
+            if transformed:
+                return self._transformed(*args)
+            return self.custom(*args) if self.bare is None or args[self.place] else self.bare(*args)
         try:
             return self._watched(*args)
         except (TypeError, RuntimeError) as error:
@@ -248,16 +263,12 @@ class Op:
         )
 
 
-def _without_none(now: Callable[..., Any]) -> Callable[..., Any]:
-    """The work of an op, whose parameters may be None: packages of AOTInductor have that in place of an empty list."""
-    names = list(inspect.signature(now).parameters)
-    if "parameters" not in names:
-        return now
-    place = names.index("parameters")
+def _without_none(now: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """The work of an op, with an empty list in place of None there."""
 
     @functools.wraps(now)
     def work(*args: Any) -> Any:
-        return now(*args) if args[place] is not None else now(*args[:place], [], *args[place + 1 :])
+        return now(*args[:place], args[place] or [], *args[place + 1 :])
 
     return work
 

@@ -78,7 +78,9 @@ def _linear_attention_backward(
 
 _FORMULAS = {
     "attention": _attention,
+    "attention_bare": _attention,
     "attention_backward": _attention_backward,
     "linear_attention": _linear_attention,
+    "linear_attention_bare": _linear_attention,
     "linear_attention_backward": _linear_attention_backward,
 }
