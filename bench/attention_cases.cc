@@ -1,4 +1,4 @@
-// Attention of one sequence: every mask and encoding as a share of the machine's multiply-adds, counting only the
+// Attention: every mask and encoding as a share of the machine's multiply-adds, counting only the
 // arithmetic that the mask leaves; and one query against a long cache, as a share of reading it.
 
 #include <bearing/target.hpp>
@@ -18,7 +18,7 @@ struct AttentionCase {
   /// Queries with keys, weights with values, and the encoding's own.
   double fmas() const {
     const double products = 2 * pairs_left(mask, shape) + own_products(encoding, shape);
-    return products * static_cast<double>(shape.heads * shape.dim);
+    return products * static_cast<double>(shape.batch * shape.heads * shape.dim);
   }
   template <class T>
   std::string name() const {
@@ -110,20 +110,31 @@ void add_double(Index dim) {
   add_case<double>(c, {fma_limit<double>(c.fmas(), 1)});
 }
 
-void add_decode(Index threads) {
-  const AttentionShape shape{.q_len = 1, .k_len = 32'768, .dim = 128};
-  const std::size_t cache = 2 * static_cast<std::size_t>(shape.k_size()) * sizeof(float);
-  const std::string name = "attention_decode/" + attention_size<float>(shape);
-  std::vector<Bar> bars = {{read_limit(cache, threads), 0.85}};
+/// One query of each sequence against all keys that are cached.
+template <class T>
+void add_decode(const AttentionShape& shape, Index threads, double demand) {
+  const std::size_t cache = 2 * static_cast<std::size_t>(shape.k_size()) * sizeof(T);
+  const std::string name = "attention_decode/" + attention_size<T>(shape);
+  std::vector<Bar> bars = {{read_limit(cache, threads), demand}};
   if (threads == 2) bars.push_back({name + "/1"});
   add({.name = name, .threads = threads, .bars = bars, .turns = 21, .prepare = [=]() -> std::function<void()> {
-         const AttentionMemory<float> memory(shape);
+         const AttentionMemory<T> memory(shape);
          return [=] {
-           AttentionInputs<float> in = memory.inputs();
+           AttentionInputs<T> in = memory.inputs();
            in.q_positions = Positions(shape.k_len - 1);
            attention(in, memory.out(), {}, {}, visible_keys<float>("causal"), executor(threads));
          };
        }});
+}
+
+/// As a model of 8 billion numbers has it, of prompts and of steps for one user and for many.
+template <class T>
+void add_grouped(Index threads) {
+  for (const Index length : {512, 2048}) {
+    const AttentionCase c{"causal", "none", grouped_prefill(length), threads};
+    add_case<T>(c, {fma_limit<float>(c.fmas(), threads)});
+  }
+  for (const AttentionShape& shape : grouped_steps) add_decode<T>(shape, threads, 0);
 }
 
 }  // namespace
@@ -142,7 +153,9 @@ void add_attention_cases(bool full) {
   }
   for (const Index threads : {1, 2}) {
     add_share({"causal", "none", {.heads = 32, .kv_heads = 8, .dim = 128}, threads}, 0);
-    add_decode(threads);
+    add_decode<float>({.q_len = 1, .k_len = 32'768, .dim = 128}, threads, 0.85);
+    add_grouped<float>(threads);
+    add_grouped<Bfloat16>(threads);
   }
 }
 

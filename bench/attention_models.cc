@@ -6,7 +6,7 @@ namespace bearing::bench {
 namespace {
 
 Sizes sizes_of(const AttentionShape& s) {
-  return {.batch = 1,
+  return {.batch = s.batch,
           .heads = s.heads,
           .kv_heads = s.kv_heads,
           .q_len = s.q_len,

@@ -11,7 +11,7 @@
 #include "harness.hpp"
 #include "models.hpp"
 
-// What the cases of attention share with their peers: tensors of one sequence in the shared memory, encodings with
+// What the cases of attention share with their peers: tensors in the shared memory, encodings with
 // their parameters, and how much arithmetic each of them is.
 
 namespace bearing::bench {
@@ -20,21 +20,33 @@ struct AttentionShape {
   Index heads = 8, kv_heads = 8;
   Index q_len = 4096, k_len = 4096;
   Index dim = 64;  ///< of values too
+  Index batch = 1;
 
-  Index q_size() const { return heads * q_len * dim; }
-  Index k_size() const { return kv_heads * k_len * dim; }
+  Index q_size() const { return batch * heads * q_len * dim; }
+  Index k_size() const { return batch * kv_heads * k_len * dim; }
 };
+
+/// 32 heads of 128 that share the keys of 8: a prompt, and steps of 1, 16 and 64 sequences.
+inline AttentionShape grouped_prefill(Index length) {
+  return {.heads = 32, .kv_heads = 8, .q_len = length, .k_len = length, .dim = 128};
+}
+inline constexpr AttentionShape grouped_steps[] = {
+    {.heads = 32, .kv_heads = 8, .q_len = 1, .k_len = 8192, .dim = 128},
+    {.heads = 32, .kv_heads = 8, .q_len = 1, .k_len = 2048, .dim = 128, .batch = 16},
+    {.heads = 32, .kv_heads = 8, .q_len = 1, .k_len = 512, .dim = 128, .batch = 64}};
 
 inline AttentionShape self_attention(Index length, Index dim) { return {.q_len = length, .k_len = length, .dim = dim}; }
 
-/// "f32/8x4096x64", "f32/32:8x4096x64" where heads share keys, "f32/8x1:32768x128" where lengths differ.
+/// "f32/8x4096x64", "f32/32:8x4096x64" where heads share keys, "f32/8x1:32768x128" where lengths differ,
+/// "f32/16_sequences/8x4096x64".
 template <class T>
 std::string attention_size(const AttentionShape& s) {
   const auto pair = [](Index a, Index b) {
     return a == b ? std::to_string(a) : std::to_string(a) + ":" + std::to_string(b);
   };
-  return std::string(dtype_name<T>()) + "/" + pair(s.heads, s.kv_heads) + "x" + pair(s.q_len, s.k_len) + "x" +
-         std::to_string(s.dim);
+  const std::string sequences = s.batch == 1 ? "" : std::to_string(s.batch) + "_sequences/";
+  return std::string(dtype_name<T>()) + "/" + sequences + pair(s.heads, s.kv_heads) + "x" + pair(s.q_len, s.k_len) +
+         "x" + std::to_string(s.dim);
 }
 
 /// "causal/f32/8x4096x64", "alibi/…" where all keys are seen, "causal_alibi/…".
@@ -83,14 +95,14 @@ struct AttentionMemory {
   View<Compute<T>, 3> lse() const {
     const auto bytes = static_cast<std::size_t>(2 * q_size() + 2 * k_size()) * sizeof(T);
     auto* const first = reinterpret_cast<Compute<T>*>(destination().as<char>() + bytes);
-    return dense(first, 1, shape.heads, shape.q_len);
+    return dense(first, shape.batch, shape.heads, shape.q_len);
   }
 
  private:
   Index q_size() const { return shape.q_size(); }
   Index k_size() const { return shape.k_size(); }
   View<T, 4> rows(const HugeBuffer& buffer, Index first, Index rows_heads, Index length) const {
-    return bhtd(buffer.as<T>() + first, 1, rows_heads, length, shape.dim);
+    return bhtd(buffer.as<T>() + first, shape.batch, rows_heads, length, shape.dim);
   }
   View<const T, 4> queries(Index first) const { return rows(source(), first, shape.heads, shape.q_len); }
   View<const T, 4> keys(Index first) const { return rows(source(), first, shape.kv_heads, shape.k_len); }

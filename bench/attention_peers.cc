@@ -91,17 +91,18 @@ std::function<void()> prepare_python(const PeerCase& c, const AttentionMemory<T>
   const Object expected = memory(first, bytes(c.backward ? s.q_size() + 2 * s.k_size() : s.q_size()));
   const std::vector<float> numbers = parameters(c);
   const Object given = memory(numbers.data(), numbers.size() * sizeof(float));
-  return python::call_each_time(
-      python::call("attention_peers", "prepare", "ssssLLLLLLOOO", c.peer, c.mask.c_str(), c.encoding.c_str(),
-                   dtype_name<T>(), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
-                   static_cast<long long>(s.q_len), static_cast<long long>(s.k_len), static_cast<long long>(s.dim),
-                   static_cast<long long>(c.threads), inputs.get(), expected.get(), given.get()));
+  return python::call_each_time(python::call(
+      "attention_peers", "prepare", "ssssLLLLLLLOOO", c.peer, c.mask.c_str(), c.encoding.c_str(), dtype_name<T>(),
+      static_cast<long long>(s.batch), static_cast<long long>(s.heads), static_cast<long long>(s.kv_heads),
+      static_cast<long long>(s.q_len), static_cast<long long>(s.k_len), static_cast<long long>(s.dim),
+      static_cast<long long>(c.threads), inputs.get(), expected.get(), given.get()));
 }
 
 template <class T>
 void add_peer(const PeerCase& c) {
   const double products = c.backward ? 5 : 2;
-  const double fmas = products * pairs_left(c.mask, c.shape) * static_cast<double>(c.shape.heads * c.shape.dim);
+  const AttentionShape& s = c.shape;
+  const double fmas = products * pairs_left(c.mask, s) * static_cast<double>(s.batch * s.heads * s.dim);
   add({.name = std::string("peer/") + c.peer + "/" + c.ours<T>(),
        .threads = c.threads,
        .bars = {{c.ours<T>() + "/" + std::to_string(c.threads), 1}},
@@ -138,6 +139,19 @@ void add_biases(Index dim, Index threads) {
   add_peer<float>({"pytorch_flex", "causal", "none", shape, threads});
 }
 
+/// In a step the queries that share keys may be the rows of one head, which a knowing user has; it is far faster.
+template <class T>
+void add_grouped(Index threads) {
+  for (const Index length : {512, 2048}) {
+    add_peer<T>({"pytorch_sdpa", "causal", "none", grouped_prefill(length), threads});
+  }
+  for (const AttentionShape& shape : grouped_steps) {
+    for (const char* peer : {"pytorch_sdpa", "pytorch_sdpa_rows"}) {
+      add_peer<T>({peer, "full", "none", shape, threads});
+    }
+  }
+}
+
 }  // namespace
 
 void add_attention_peer_cases() {
@@ -159,6 +173,8 @@ void add_attention_peer_cases() {
   }
   for (const Index threads : {1, 2}) {
     add_peer<float>({"pytorch_sdpa", "full", "none", {.q_len = 1, .k_len = 32'768, .dim = 128}, threads});
+    add_grouped<float>(threads);
+    add_grouped<Bfloat16>(threads);
     const AttentionShape grouped{.heads = 32, .kv_heads = 8, .dim = 128};
     add_peer<float>({"pytorch_sdpa", "causal", "none", grouped, threads});
     add_peer<float>({"onnxruntime_gqa", "causal", "none", grouped, threads});

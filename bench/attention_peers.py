@@ -41,16 +41,16 @@ def _bias(encoding, heads, length, parameters):
 
 
 class _Case:
-    """Queries [1, heads, q_len, dim], keys and values [1, kv_heads, k_len, dim], and the gradient of the result."""
+    """Queries [batch, heads, q_len, dim], keys and values [batch, kv_heads, k_len, dim], and the result's gradient."""
 
-    def __init__(self, mask, encoding, dtype, heads, kv_heads, q_len, k_len, dim, threads, inputs, parameters):
+    def __init__(self, mask, encoding, dtype, batch, heads, kv_heads, q_len, k_len, dim, threads, inputs, parameters):
         self.causal, self.encoding, self.threads = mask == "causal", encoding, threads
         self.heads, self.kv_heads, self.q_len, self.k_len, self.dim = heads, kv_heads, q_len, k_len, dim
         all_inputs = torch.frombuffer(inputs, dtype=peers.TORCH_TYPES[dtype])
-        q_size, k_size = heads * q_len * dim, kv_heads * k_len * dim
+        q_size, k_size = batch * heads * q_len * dim, batch * kv_heads * k_len * dim
         q, k, v, d_out = all_inputs.split((q_size, k_size, k_size, q_size))
-        self.q, self.d_out = (x.view(1, heads, q_len, dim) for x in (q, d_out))
-        self.k, self.v = (x.view(1, kv_heads, k_len, dim) for x in (k, v))
+        self.q, self.d_out = (x.view(batch, heads, q_len, dim) for x in (q, d_out))
+        self.k, self.v = (x.view(batch, kv_heads, k_len, dim) for x in (k, v))
         self.parameters = bytes(parameters)
 
     @property
@@ -66,6 +66,16 @@ def pytorch_sdpa(case):
         return torch.nn.functional.scaled_dot_product_attention(case.q, case.k, case.v, **arguments)
 
     return step, lambda out: [out]
+
+
+def pytorch_sdpa_rows(case):
+    """One query of each head: those of the heads that share keys are rows of one head."""
+    q = case.q.view(case.q.shape[0], case.kv_heads, -1, case.dim)
+
+    def step():
+        return torch.nn.functional.scaled_dot_product_attention(q, case.k, case.v)
+
+    return step, lambda out: [out.view_as(case.q)]
 
 
 def pytorch_autograd(case):
@@ -174,17 +184,17 @@ def onnxruntime_gqa(case):
 
 
 PEERS = {peer.__name__: peer for peer in
-         (pytorch_sdpa, pytorch_autograd, pytorch_flex, onnxruntime_mha, onnxruntime_gqa)}
+         (pytorch_sdpa, pytorch_sdpa_rows, pytorch_autograd, pytorch_flex, onnxruntime_mha, onnxruntime_gqa)}
 
 # Of the largest element. In float both sides add thousands of products, each rounded once: some tens of units of
 # 2^-24. In 16 bits weights and results are rounded too, and a peer may round at other places.
 TOLERANCES = {"f32": 2e-5, "f16": 16 * 2.0 ** -11, "bf16": 16 * 2.0 ** -8}
 
 
-def prepare(peer, mask, encoding, dtype, heads, kv_heads, q_len, k_len, dim, threads, inputs, expected, parameters):
+def prepare(peer, mask, encoding, dtype, batch, heads, kv_heads, q_len, k_len, dim, threads, inputs, expected, parameters):
     """The step to time, after its result was compared with ours."""
     torch.set_num_threads(threads)
-    case = _Case(mask, encoding, dtype, heads, kv_heads, q_len, k_len, dim, threads, inputs, parameters)
+    case = _Case(mask, encoding, dtype, batch, heads, kv_heads, q_len, k_len, dim, threads, inputs, parameters)
     step, results = PEERS[peer](case)
     results = results(step())
     sizes = [x.numel() for x in results]

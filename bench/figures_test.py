@@ -1,6 +1,6 @@
 """What report.py says of a run, and what --docs writes into the pages: one machine's column, the others' as they were.
 
-Usage: figures_test.py
+Usage: figures_test.py [rope_bench]: with the program, that it has the cases of the page's rows too.
 """
 
 import contextlib
@@ -86,6 +86,13 @@ def printed(function, *arguments):
 def cases_of(*rows):
     return report.read_cases({"benchmarks": [row for some in rows for row in some]})
 
+
+if len(sys.argv) > 1:
+    listed = subprocess.run([sys.argv[1], "--benchmark_list_tests"], capture_output=True, text=True, check=True).stdout
+    known = {line.partition("/iterations:")[0].removesuffix("/manual_time") for line in listed.splitlines()}
+    wanted = {name for _, name, _ in figures.ROWS} | {"itself/rotate/f32/half/in_place/64MiB/1", "scores_backward/shaw/f32/8x1024x1024x64/1",
+        "attention/causal/bf16/32:8x2048x128/1", "attention_decode/bf16/16_sequences/32:8x1:2048x128/1"}  # fmt: skip
+    assert wanted <= known and not any(name.startswith(("naive/", "gather/")) for name in known), wanted - known
 
 page, tables, _ = written(document(forced=True))
 expect(page, "before\n", "\nafter\n", "| | Ours (CPU, L3 32 MiB) | Other |", "| measured | 2026-11-23 | long ago |",
