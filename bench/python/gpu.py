@@ -107,7 +107,7 @@ def report(case: Case, device: str) -> str:
         elif name.startswith("empty"):
             parts.append(f"{ours / other:.2f} times {name}")
         else:
-            parts.append(f"{other / ours:.2f}x {name}")
+            parts.append(f"{other / ours:.2f}x {name}" + ("" if callable(call) else " (reckoned, not measured)"))
     return f"{case.name}: {', '.join(parts)}"
 
 

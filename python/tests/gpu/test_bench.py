@@ -105,7 +105,7 @@ def test_a_line_says_shares_and_ratios(monkeypatch, gpu):
     )
     assert gpu.report(case, "cuda") == (
         "rotate: 10.0 us, 3.00 TB/s, 0.75 of the memory's 4.00, 0.90 of copy of the same bytes, 1.25 times empty launch, "
-        "1.50x Liger, 2.00x what others published"
+        "1.50x Liger, 2.00x what others published (reckoned, not measured)"
     )
 
 
