@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bearing/threads.hpp>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <stdexcept>
 #include <thread>
@@ -142,6 +143,25 @@ void time_steps(benchmark::State& state, const Case& c) {
   state.counters["step_us"] = all.back().best() * 1e6;
 }
 
+/// What say_progress() was told, and how far we are.
+struct Progress {
+  int descriptor = -1, of = 0, done = 0;
+  std::chrono::steady_clock::time_point said = std::chrono::steady_clock::now();
+
+  void count(const std::string& name) {
+    ++done;
+    const auto now = std::chrono::steady_clock::now();
+    if (descriptor < 0 || now - said < std::chrono::minutes(1)) return;
+    said = now;
+    dprintf(descriptor, "%d of about %d: %s\n", done, of, name.c_str());
+  }
+};
+
+Progress& progress() {
+  static Progress kept;
+  return kept;
+}
+
 void run(benchmark::State& state, const Case& c) {
   try {
     if (c.threads == 1) {
@@ -151,6 +171,7 @@ void run(benchmark::State& state, const Case& c) {
       time_steps(state, c);
     }
     state.SetLabel(label(c));
+    progress().count(c.name);
   } catch (const std::exception& e) {
     state.SkipWithError(e.what());
   }
@@ -191,6 +212,11 @@ double median(std::vector<double> values) {
 }
 
 void be_quick() { quick = true; }
+
+void say_progress(int descriptor, int of) {
+  progress().descriptor = descriptor;
+  progress().of = of;
+}
 
 void add(Case c) {
   const std::string name = c.name + "/" + std::to_string(c.threads);

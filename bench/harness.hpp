@@ -35,6 +35,9 @@ struct Case {
 /// Cases that have turns of their own, and are registered from now on, take three fifths of them.
 void be_quick();
 
+/// Once a minute from now on, the case that was measured last and how many were, of about so many, on a descriptor.
+void say_progress(int descriptor, int of);
+
 /// Registers a case as the benchmark "name/threads".
 void add(Case c);
 

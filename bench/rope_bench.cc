@@ -1,5 +1,5 @@
-// rope_bench [--peers=PYTHON] [--full] [--quick] [Google Benchmark's options]: scripts/bench gives the settings that
-// make its ratios stable.
+// rope_bench [--peers=PYTHON] [--full] [--quick] [--progress=RUNS] [Google Benchmark's options]: scripts/bench gives
+// the settings that make its ratios stable.
 
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
@@ -48,17 +48,20 @@ struct OwnOptions {
   std::string interpreter;  // --peers=
   bool full = false;        // --full: the longest sequences too
   bool quick = false;       // --quick: fewer turns of long cases
+  int runs = 0;             // --progress=: of about so many, a line a minute on descriptor 3
 };
 
 /// Takes them out of the arguments.
 OwnOptions take_own_options(int& argc, char** argv) {
-  constexpr std::string_view peers = "--peers=";
+  constexpr std::string_view peers = "--peers=", progress = "--progress=";
   OwnOptions own;
   int kept = 1;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument.starts_with(peers)) {
       own.interpreter = argument.substr(peers.size());
+    } else if (argument.starts_with(progress)) {
+      own.runs = std::stoi(std::string(argument.substr(progress.size())));
     } else if (argument == "--full") {
       own.full = true;
     } else if (argument == "--quick") {
@@ -115,6 +118,7 @@ int main(int argc, char** argv) try {
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   describe_machine();
   if (own.quick) bearing::bench::be_quick();
+  if (own.runs > 0) bearing::bench::say_progress(3, own.runs);
   // oneTBB counts the processors once; it must not do so while a case keeps the program on one of them.
   bearing::parallel(bearing::bench::executor(2), 2, [](bearing::Index) {});
   bearing::bench::add_rotation_cases();
