@@ -214,6 +214,10 @@ TILES = {
         {"mask": "causal_bottom_right", "q_starts": torch.tensor([0, 20, 150]), "k_starts": torch.tensor([0, 25, 210])},
     ),
     "lengths": (torch.bfloat16, 24, lambda: None, {"mask": "causal_bottom_right", "k_lengths": torch.tensor([190])}),
+    "masks of keys": (
+        torch.bfloat16, 24, lambda: bt.Alibi(4).requires_grad_(),
+        {"mask": "causal", "q_positions": 60, "k_positions": 0, "key_mask": torch.arange(210)[None] % 7 > 1},
+    ),
     "caps and sinks": (
         torch.float16, 128, lambda: None,
         {"mask": "none", "soft_cap": 2.0, "sinks": torch.tensor([0.5, -1.0, 2.0, -math.inf])},
