@@ -141,6 +141,20 @@ def test_streams(device):
 
 
 @on_cuda
+def test_a_hundred_steps_of_many_tiles_have_the_same_bits(device):
+    """Of bfloat16, with key heads that queries share, a bias and rows by distance, beside other work that delays some programs."""
+    shapes = (2, 8, 1100, 64), (2, 2, 1100, 64), (2, 2, 1100, 64)
+    inputs = [torch.randn(shape, device=device).to(torch.bfloat16).requires_grad_() for shape in shapes]
+    bias = bt.T5Bias(bearing.T5(buckets=32, max_distance=128, direction="causal"), 8, 1100)
+    module = torch.nn.ModuleList([bias, bt.Shaw(bearing.Shaw(clip=16), 64, 64)]).to(device)
+    wanted, noise, aside = step(inputs, module), torch.randn(2048, 2048, device=device), torch.cuda.Stream()
+    for _ in range(100):
+        with torch.cuda.stream(aside):
+            torch.mm(noise, noise)
+        same(step(inputs, module), wanted)
+
+
+@on_cuda
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_several_devices(device):
     """A call goes to the device of its tensors, whichever is the current one."""
