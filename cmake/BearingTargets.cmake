@@ -29,6 +29,18 @@ endfunction()
 # of x86-64. On arm64 one NEON is enough, that without AES, which no kernel needs. Vectors are kept in arrays and structs, which
 # C++ allows where their length is known: not SVE's, not RISC-V's.
 function(bearing_simd_targets target)
+  if(NOT hwy_VERSION AND hwy_SOURCE_DIR)  # sources, which the project around this one has fetched
+    set(lines "")
+    foreach(header highway base)
+      if(EXISTS ${hwy_SOURCE_DIR}/hwy/${header}.h)
+        file(STRINGS ${hwy_SOURCE_DIR}/hwy/${header}.h found REGEX "^#define HWY_(MAJOR|MINOR|PATCH) [0-9]")
+        list(APPEND lines ${found})
+      endif()
+    endforeach()
+    if(lines MATCHES "MAJOR ([0-9]+).*MINOR ([0-9]+).*PATCH ([0-9]+)")
+      set(hwy_VERSION ${CMAKE_MATCH_1}.${CMAKE_MATCH_2}.${CMAKE_MATCH_3})
+    endif()
+  endif()
   set(newer OFF)  # of unknown version, too
   if(NOT hwy_VERSION OR hwy_VERSION VERSION_GREATER 1.0.3)
     set(newer ON)
