@@ -36,16 +36,21 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/bearing DESTINATION ${CMAKE_INST
         PATTERN "threads.hpp" EXCLUDE
         PATTERN "whole_files.hpp" EXCLUDE)
 
-# A static library's own needs are its user's needs at link time; a shared one keeps them to itself.
+# A static library's own needs, packages (private) and libraries without one (ARGN), are its user's needs at link time; a shared
+# one keeps them to itself.
 function(install_pkgconfig name description library requires private)
   set(BEARING_PC_NAME ${name})
   set(BEARING_PC_DESCRIPTION "${description}")
   set(BEARING_PC_LIBRARY ${library})
   set(BEARING_PC_REQUIRES "${requires}")
   set(BEARING_PC_PRIVATE "${private}")
+  set(BEARING_PC_LIBS "")
   if(BEARING_STATIC)
     string(APPEND BEARING_PC_REQUIRES " ${private}")
     set(BEARING_PC_PRIVATE "")
+    foreach(one ${ARGN})
+      string(APPEND BEARING_PC_LIBS " -l${one}")
+    endforeach()
   endif()
   configure_file(${PROJECT_SOURCE_DIR}/cmake/bearing.pc.in ${name}.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${name}.pc DESTINATION ${pkgconfig_dir})
@@ -72,7 +77,8 @@ if(BEARING_BUILD_IO)
 endif()
 if(BEARING_BUILD_THREADS)
   install_component(bearing_threads -threads threads.hpp)
-  install_pkgconfig(bearing-threads "bearing: an executor on oneTBB" bearing_threads "bearing = ${PROJECT_VERSION}" "tbb")
+  install_pkgconfig(bearing-threads "bearing: an executor on oneTBB" bearing_threads "bearing = ${PROJECT_VERSION}" "tbb"
+                    ${CMAKE_DL_LIBS})
 endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/bearing-config.cmake.in bearing-config.cmake
