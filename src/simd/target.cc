@@ -77,7 +77,9 @@ constexpr Named all_targets[] = {
 #ifdef HWY_Z14
     {HWY_Z14, "z14"},
 #endif
+#ifdef HWY_WASM_EMU256
     {HWY_WASM_EMU256, "wasm_emu256"},
+#endif
     {HWY_WASM, "wasm"},
     {HWY_EMU128, "scalar"},
     {HWY_SCALAR, "scalar"},
