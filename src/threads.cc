@@ -15,6 +15,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,14 +24,22 @@
 namespace bearing {
 namespace {
 
-// The number of CPUs that the calling thread may run on, as far as the process has a share of them; sched_getaffinity
-// fails only where there are more than cpu_set_t can name. The share is read once, as it stands in files.
+// The number of CPUs that the calling thread may run on.
+Index allowed_cpus() {
+#ifdef __linux__
+  cpu_set_t cpus;
+  // It fails only where there are more than cpu_set_t can name.
+  return sched_getaffinity(0, sizeof cpus, &cpus) != 0 ? CPU_SETSIZE : std::max<Index>(1, CPU_COUNT(&cpus));
+#else
+  return std::max(1u, std::thread::hardware_concurrency());
+#endif
+}
+
+// As many of them as the process has a share of, which is read once, as it stands in files.
 Index usable_cpus() {
   static std::atomic<Index> share = -1;  // no guard, which another thread could hold in a child of fork()
   if (share < 0) share = cpu_quota();
-  cpu_set_t cpus;
-  const Index allowed =
-      sched_getaffinity(0, sizeof cpus, &cpus) != 0 ? CPU_SETSIZE : std::max<Index>(1, CPU_COUNT(&cpus));
+  const Index allowed = allowed_cpus();
   return share > 0 ? std::min<Index>(share, allowed) : allowed;
 }
 
@@ -65,8 +74,7 @@ std::mutex arenas_mutex;
 // keeps count of.
 class Arenas {
  public:
-  // With as many callers at work as there are CPUs, more threads help nobody.
-  Arenas(int slots, std::size_t most) : slots_(slots), most_(most) { idle_.reserve(most); }
+  explicit Arenas(int slots) : slots_(slots) {}
 
   int slots() const { return slots_; }
 
@@ -78,7 +86,9 @@ class Arenas {
     if (!idle_.empty()) {
       arena = idle_.back();
       idle_.pop_back();
-    } else if (made_ < most_) {
+    } else if (made_ < tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism)) {
+      // With more callers at work than oneTBB has threads, more arenas help nobody.
+      idle_.reserve(made_ + 1);
       arena = new tbb::task_arena(slots_);
       ++made_;
     }
@@ -93,7 +103,7 @@ class Arenas {
 
  private:
   int slots_;
-  std::size_t most_, made_ = 0;
+  std::size_t made_ = 0;
   std::vector<tbb::task_arena*> idle_;  // the last to be used first: its threads may still be there
 };
 
@@ -105,7 +115,7 @@ Arenas* arenas_of(Index workers) {
   const auto limit = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism);
   const int slots = static_cast<int>(std::min(workers, static_cast<Index>(limit)));
   static auto& all = *new std::map<int, Arenas>;
-  return &all.try_emplace(slots, slots, limit).first->second;
+  return &all.try_emplace(slots, slots).first->second;
 }
 
 // The floating-point mode of the calling thread (rounding, denormals, traps). oneTBB's threads do not have it, and

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
+#include <tbb/global_control.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -157,6 +158,31 @@ TEST(Threads, ManyCallersAreAtWorkAtTheSameTime) {
   }
   for (std::thread& caller : all) caller.join();
   EXPECT_TRUE(met) << inside << " of " << callers;
+}
+
+TEST(Threads, CallersHaveThreadsAsFarAsOneTbbIsLetHaveThem) {
+  // Each caller's two tasks wait for each other: one that works alone would wait in vain.
+  constexpr auto parallelism = tbb::global_control::max_allowed_parallelism;
+  constexpr int width = 3, callers = width + 1;
+  {
+    const tbb::global_control few(parallelism, width);
+    parallel(threads(width), 2, [](Index) {});
+  }
+  const tbb::global_control many(parallelism, 16);
+  const Executor on = threads(width);
+  std::atomic<int> inside = 0;
+  std::atomic<bool> met = true;
+  std::vector<std::thread> all;
+  for (int c = 0; c < callers; ++c) {
+    all.emplace_back([&] {
+      parallel(on, 2, [&](Index) {
+        ++inside;
+        if (met && !wait_until([&] { return inside == 2 * callers; })) met = false;
+      });
+    });
+  }
+  for (std::thread& caller : all) caller.join();
+  EXPECT_TRUE(met) << inside << " of " << 2 * callers;
 }
 
 TEST(Threads, ATaskThatRunsOthersIsNotInterrupted) {

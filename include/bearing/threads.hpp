@@ -14,8 +14,8 @@ namespace bearing {
 ///     bearing::attention<float>({q, k, v}, out, lse, with(rope), {.mask = bearing::Mask::causal}, on);
 ///
 /// Calls that several threads make at the same time do not wait for each other: each has up to `workers` threads of the
-/// pool, as far as there are idle ones, and always its own. With as many callers at work as there are CPUs, the next
-/// one works alone.
+/// pool, as far as there are idle ones, and always its own. With as many callers of one width at work as oneTBB has
+/// threads, the next one works alone.
 ///
 /// Its threads work in the floating-point mode of the thread that calls (rounding, flushing of denormals, traps), so
 /// that results have the same bits for any number of threads in any mode. After fork() the parent's threads are gone
