@@ -5,6 +5,7 @@
 
 #include "dialects.hpp"
 #include "hf_reader.hpp"
+#include "lasting.hpp"
 
 // Transformers of diffusion models, as diffusers writes their files: _class_name says which code reads them. A token
 // is a patch of a picture or a video, and its position has an axis for each coordinate. Facts: transformer_*.py of
@@ -191,9 +192,8 @@ constexpr const char* flux_text = "picture, row and column of the patch, from 0;
 constexpr const char* resized =
     "frame, row and column of the patch, the rows and columns resized to those of training; text does not turn";
 
-// Never destroyed: a thread may still read them while the process ends.
 // clang-format off
-const auto& families = *new std::vector<Family>{
+const auto& families = lasting(std::vector<Family>{
     {"FluxTransformer2DModel", 24, 128, {{"num_layers", 19}, {"num_single_layers", 38}}, flux_text, flux},
     {"Flux2Transformer2DModel", 48, 128, {{"num_layers", 8}, {"num_single_layers", 48}},
      "picture, row, column and place in the text: a patch is at 0, row, column, 0, a word at 0, 0, 0, place, and "
@@ -258,7 +258,7 @@ const auto& families = *new std::vector<Family>{
      "interpolation_scale", nothing},
     {"AuraFlowTransformer2DModel", 12, 256, {{"num_mmdit_layers", 4}, {"num_single_dit_layers", 32}},
      "index in the table's own grid, whose middle the picture takes", nothing},
-};
+});
 // clang-format on
 
 const Family& family_of(const Object& file, const std::string& name) {

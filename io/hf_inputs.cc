@@ -2,6 +2,7 @@
 
 #include "hf_inputs.hpp"
 #include "hf_reader.hpp"
+#include "lasting.hpp"
 
 // What is added to the input, for model types whose code is known. Defaults are the configuration classes'.
 
@@ -10,9 +11,8 @@ namespace {
 
 using json::Object;
 
-// Never destroyed: a thread may still read them while the process ends.
-const Keys& dim_keys = *new Keys{"hidden_size", "n_embd", "d_model", "dim"};
-const Keys& position_keys = *new Keys{"max_position_embeddings", "n_positions", "n_ctx"};
+const Keys& dim_keys = lasting(Keys{"hidden_size", "n_embd", "d_model", "dim"});
+const Keys& position_keys = lasting(Keys{"max_position_embeddings", "n_positions", "n_ctx"});
 
 /// A whole number, or the first of [height, width] with both.
 GridSize image_or_patch(const Object& file, std::string_view key, Index usual) {

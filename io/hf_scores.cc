@@ -3,6 +3,7 @@
 #include <span>
 
 #include "hf_reader.hpp"
+#include "lasting.hpp"
 
 // What layers add to scores, for model types whose code is known and not rotary. Defaults are the configuration
 // classes'.
@@ -12,8 +13,8 @@ namespace {
 
 using json::Object;
 
-// Never destroyed: a thread may still read them while the process ends.
-const auto& layer_keys = *new std::vector<std::string_view>{"num_hidden_layers", "n_layer", "n_layers", "num_layers"};
+const auto& layer_keys =
+    lasting(std::vector<std::string_view>{"num_hidden_layers", "n_layer", "n_layers", "num_layers"});
 
 Index layers_of(const Object& file, Index usual) { return plain_size(file, layer_keys, usual, most_layers); }
 

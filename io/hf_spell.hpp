@@ -7,6 +7,7 @@
 
 #include "hf_reader.hpp"
 #include "hf_towers.hpp"
+#include "lasting.hpp"
 
 // The two spellings of a config's rotary parameters (hf_spell.cc), and what a reader of one makes of the other
 // (hf_spell_compare.cc).
@@ -31,8 +32,8 @@ std::string without_newer(const std::string& text, const std::string& name);
 std::string difference(const Model& found, const Model& wanted, const char* as);
 
 /// Keys of a base, or of a part of the head, beside the dictionaries.
-// Never destroyed: a thread may still read them while the process ends.
-inline const Keys& base_keys = *new Keys{"rope_theta", "rotary_emb_base"};
-inline const Keys& fraction_keys = *new Keys{"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"};
+inline const Keys& base_keys = lasting(Keys{"rope_theta", "rotary_emb_base"});
+inline const Keys& fraction_keys =
+    lasting(Keys{"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction"});
 
 }  // namespace bearing::hf

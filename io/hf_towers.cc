@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hf_reader.hpp"
+#include "lasting.hpp"
 
 namespace bearing::hf {
 namespace {
@@ -14,9 +15,8 @@ constexpr int deepest_part = 4;
 constexpr std::size_t most_towers = 64;  // models have up to ten
 
 /// Where files of any model_type keep their language model, and where their towers.
-// Never destroyed: a thread may still read them while the process ends.
-const Keys& text_keys = *new Keys{"text_config", "llm_config", "language_config", "thinker_config"};
-const Keys& tower_keys = *new Keys{"vision_config", "audio_config"};
+const Keys& text_keys = lasting(Keys{"text_config", "llm_config", "language_config", "thinker_config"});
+const Keys& tower_keys = lasting(Keys{"vision_config", "audio_config"});
 
 /// "vision_config" → "vision tower", "depth_decoder_config" → "depth decoder".
 std::string name_of(std::string_view key) {
@@ -113,8 +113,7 @@ class Takes {
 }  // namespace
 
 bool known_type(std::string_view model_type) {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& named = *new const std::set<std::string_view>([] {
+  static const auto& named = lasting([] {
     const std::vector<std::string_view> all = model_types();
     return std::set<std::string_view>(all.begin(), all.end());
   }());

@@ -5,6 +5,7 @@
 
 #include "hf_named.hpp"
 #include "hf_reader.hpp"
+#include "lasting.hpp"
 
 // Which model types have which encoding: what the reader makes of a file that says its model_type and nothing else.
 
@@ -65,8 +66,7 @@ Types types_by_encoding() {
 }  // namespace
 
 std::vector<std::string> model_types_of(std::string_view encoding) {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& types = *new const Types(types_by_encoding());
+  static const auto& types = lasting(types_by_encoding());
   const auto found = types.find(encoding);
   return found == types.end() ? std::vector<std::string>() : found->second;
 }

@@ -3,6 +3,7 @@
 #include <bearing/say.hpp>
 #include <utility>
 
+#include "lasting.hpp"
 #include "record_json.hpp"
 #include "say_values.hpp"
 
@@ -343,8 +344,7 @@ std::vector<Name> names_of_specs() {
 }  // namespace
 
 const Description* description_of(const Record& spec) {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& names = *new const std::vector<Name>(names_of_specs());
+  static const auto& names = lasting(names_of_specs());
   const Description* best = nullptr;
   std::size_t most = 0;
   for (const Name& name : names) {

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "json_file.hpp"
+#include "lasting.hpp"
 
 namespace bearing::say {
 namespace {
@@ -174,9 +175,8 @@ const Description& without_encoding(const Model& model, const Layer& layer) {
     one.title = title, one.paper = {};
     return one;
   };
-  // Never destroyed: a thread may still read them while the process ends.
-  static const auto& in_the_input = *new const Description(titled("no encoding of its own: it is in the input"));
-  static const auto& no_attention = *new const Description(titled("no attention, and no encoding"));
+  static const auto& in_the_input = lasting(titled("no encoding of its own: it is in the input"));
+  static const auto& no_attention = lasting(titled("no attention, and no encoding"));
   if (!layer.attends()) return no_attention;
   return model.inputs.empty() ? *inspect::find("nope") : in_the_input;
 }

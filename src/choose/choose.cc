@@ -7,6 +7,7 @@
 #include "choose/named.hpp"
 #include "choose/rules.hpp"
 #include "choose/situation.hpp"
+#include "lasting.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -21,26 +22,24 @@ constexpr Index most_columns = Index{1} << 22;  // of all rows of an input that 
 }  // namespace
 
 const std::vector<Answer>& task_answers() {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& all = *new std::vector<Answer>{
+  static const auto& all = lasting(std::vector<Answer>{
       {"generate", "text, token by token: a decoder"},
       {"understand", "text, all of it at once: an encoder, as BERT"},
       {"translate", "one sequence into another: an encoder and a decoder"},
       {"images", "patches of an image, as of ViT"},
       {"speech", "frames of sound"},
       {"unordered", "a set: order does not matter"},
-  };
+  });
   return all;
 }
 
 const std::vector<Answer>& kernel_answers() {
-  static const auto& all = *new std::vector<Answer>{
-      // never destroyed either
+  static const auto& all = lasting(std::vector<Answer>{
       {"any", "this library's, or one that takes any score, as FlexAttention does"},
       {"bias", "one that takes a bias matrix, or slopes per head"},
       {"fused", "one that takes q, k and v only"},
       {"linear", "linear attention, which has no scores, but a state that may decay"},
-  };
+  });
   return all;
 }
 

@@ -1,4 +1,5 @@
 #include "choose/rules.hpp"
+#include "lasting.hpp"
 
 // The table of `bearing choose`. A line claims no more than its source does; what nobody has measured stands below.
 
@@ -8,8 +9,7 @@ namespace {
 using enum Length;
 constexpr Holds yes = Holds::yes, no = Holds::no;
 
-// Never destroyed, nor what stands open below: a thread may still read them while the process ends.
-const auto& table = *new std::vector<Rule>{
+const auto& table = lasting(std::vector<Rule>{
     // Order does not matter.
     {.tasks = unordered,
      .axes = 0,
@@ -373,9 +373,9 @@ const auto& table = *new std::vector<Rule>{
      .encoding = "nope",
      .because = "Without a causal mask nothing tells the order.",
      .shows = {"relative"}},
-};
+});
 
-const auto& open = *new std::vector<Unknown>{
+const auto& open = lasting(std::vector<Unknown>{
     {.length = as_trained,
      .rotary = no,
      .text = "Which encoding gives the best model at the trained length: differences in quality need trained models, "
@@ -401,7 +401,7 @@ const auto& open = *new std::vector<Unknown>{
      .text = "How well this model, in particular, takes a stretch of {factor}: that shows only where it is tried."},
     {.length = longer, .rotary = yes, .text = "What a second stretch does to a model that was stretched once before."},
     {.tasks = unordered, .text = "Whether the order really carries nothing in your data."},
-};
+});
 
 }  // namespace
 

@@ -1,4 +1,5 @@
 #include "describe/describer.hpp"
+#include "lasting.hpp"
 
 // One line for each page of docs/encodings/, in the order of the sites: input, query/key, score, value, none.
 #define BEARING_ENCODINGS(DESCRIBE) \
@@ -49,8 +50,7 @@ BEARING_ENCODINGS(BEARING_DECLARE)
 BEARING_DECLARE(region_specs)
 
 const Registry& registry() {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& all = *new const Registry([] {
+  static const auto& all = lasting([] {
     Registry made;
     Describer to(made);
     to.settings("Grouped", Grouped{})

@@ -3,6 +3,8 @@
 #include <bearing/figures.hpp>
 #include <cmath>
 
+#include "lasting.hpp"
+
 namespace bearing::inspect {
 namespace {
 
@@ -57,9 +59,14 @@ Colour between(const Stops& stops, double x) {
 
 const std::vector<Colour>& palette() {
   // After Okabe and Ito, each as dark or as light as both backgrounds ask for.
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& all = *new std::vector<Colour>{{0, 114, 178},  {213, 94, 0},   {0, 145, 105},   {184, 96, 150},
-                                                    {164, 118, 10}, {36, 139, 189}, {128, 128, 128}, {138, 95, 199}};
+  static const auto& all = lasting(std::vector<Colour>{{0, 114, 178},
+                                                       {213, 94, 0},
+                                                       {0, 145, 105},
+                                                       {184, 96, 150},
+                                                       {164, 118, 10},
+                                                       {36, 139, 189},
+                                                       {128, 128, 128},
+                                                       {138, 95, 199}});
   return all;
 }
 

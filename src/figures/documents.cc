@@ -1,5 +1,7 @@
 #include <bearing/figures.hpp>
 
+#include "lasting.hpp"
+
 // The pictures that the founding documents show or describe: 000 the slides, 001 the blog on sinusoids, 002 the blog on
 // RoPE. What they say stands beside each; whether it is so, the picture shows.
 
@@ -140,8 +142,7 @@ std::vector<DocumentFigure> of_rope() {
 }  // namespace
 
 const std::vector<DocumentFigure>& document_figures() {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& all = *new const std::vector<DocumentFigure>([] {
+  static const auto& all = lasting([] {
     std::vector<DocumentFigure> figures = of_slides();
     for (const auto& more : {of_sinusoids(), of_rope()}) figures.insert(figures.end(), more.begin(), more.end());
     return figures;

@@ -3,6 +3,7 @@
 #include <bearing/figures.hpp>
 
 #include "figures/kinds.hpp"
+#include "lasting.hpp"
 #include "text.hpp"
 
 namespace bearing::inspect {
@@ -10,8 +11,7 @@ namespace bearing::inspect {
 using text::concat;
 
 const std::vector<FigureKind>& figure_kinds() {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& all = *new std::vector<FigureKind>{
+  static const auto& all = lasting(std::vector<FigureKind>{
       heatmap_kind(),         //
       curves_kind(),          //
       similarity_kind(),      //
@@ -26,7 +26,7 @@ const std::vector<FigureKind>& figure_kinds() {
       masks_kind(),           //
       feature_kind(),         //
 #endif
-  };
+  });
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include <bearing/properties.hpp>
 
 #include "inspect/tasks.hpp"
+#include "lasting.hpp"
 
 // What introductions to positional encodings often say, each measured.
 
@@ -15,8 +16,7 @@ namespace {
 
 /// In the catalog's order of sites.
 const std::vector<Said>& said() {
-  // Never destroyed: a thread may still read it while the process ends.
-  static const auto& all = *new const std::vector<Said>([] {
+  static const auto& all = lasting([] {
     std::vector<Said> said;
     for (const auto& part : {said_of_inputs, said_of_scores, said_of_rotations}) {
       for (Said& one : part()) said.push_back(std::move(one));
