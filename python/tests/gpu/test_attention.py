@@ -432,6 +432,7 @@ def test_a_plan_says_which_path_a_call_takes():
 
 
 def test_a_plan_refuses_gpus_that_are_too_old(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     for capability, why in (((7, 5), "Triton needs compute capability 8.0, and cuda:3 has 7.5"), ((8, 0), "")):
         plan_calls.too_old.cache_clear()
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, found=capability: found)
@@ -443,6 +444,17 @@ def test_a_plan_refuses_gpus_that_are_too_old(monkeypatch):
     monkeypatch.setattr(plan_calls, "too_old", lambda _: "it is too old")
     found = bt.plan(q, q, q, mask="none")
     assert found.path == "refused" and "The kernels do not take the call: it is too old." in found.reason
+
+
+def test_tensors_without_numbers_may_be_on_gpus_that_are_not_there():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    there = torch.device("cuda", torch.cuda.device_count())
+    with FakeTensorMode():
+        q = torch.empty(1, HEADS, 4, 8, device=there)
+        assert bt.plan(q, q, q, mask="causal").path == "triton"
+        out = bt.attention(q, q, q, mask="causal")
+    assert out.shape == q.shape and out.device == there
 
 
 def test_compilers_see_through(device):

@@ -153,8 +153,9 @@ def refusal(
 
 @functools.cache
 def too_old(there: torch.device) -> str:
-    """Why no kernel runs on a GPU, whatever it is given; nothing if kernels do."""
-    if there.type != "cuda" or torch.version.hip is not None:
+    """Why no kernel runs on a GPU, whatever it is given; nothing if kernels do. Nothing is known of GPUs that are not there,
+    which tensors without numbers may name."""
+    if there.type != "cuda" or torch.version.hip is not None or (there.index or 0) >= torch.cuda.device_count():
         return ""
     capability = torch.cuda.get_device_capability(there)
     words = "Triton needs compute capability 8.0, and {} has {}.{}"
