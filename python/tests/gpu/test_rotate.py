@@ -201,10 +201,13 @@ def test_given_tables(device, monkeypatch):
     for wrong, got in [
         (3, 6), (-1, -1), (torch.tensor([0, 6, 5, 1]), 6), (torch.tensor([[0, 1, 2, -1]]), -1),
         (torch.tensor([0, 1.5, 3, 2]), 1.5), (torch.tensor([0, 1, math.nan, 2]), "nan"),
+        (torch.tensor([0, 1234567, 3, 2]), 1234567), (-1234567, -1234567),
     ]:  # fmt: skip
         text = rf"^\[rotate\] positions: must be a position of the given table, which has 0 to 5, got {got}$"
         with pytest.raises(bearing.RangeError, match=text):
             bt.rotate(x.to(device), rope=table, positions=wrong)
+    with torch.device("meta"):  # the default, which no position is made on
+        same(bt.rotate(x.to(device), rope=table, positions=2), library(x, table, 2))
     if device == "cpu":  # as on a device, whose numbers nobody looks at
         monkeypatch.setattr(kernels, "_check_rows", lambda *_: None)
     beyond = bt.rotate(x.to(device), rope=table, positions=torch.tensor([0, 6, -1, 1]).to(device)).cpu()

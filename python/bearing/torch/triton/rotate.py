@@ -120,14 +120,17 @@ def given_source(
 def _check_rows(positions: Tensor | int, time: int, rows: int) -> None:
     """Raises RangeError for positions on the host that a table has no rows for. Those on a GPU are not looked at."""
     if not isinstance(positions, Tensor):
-        positions = torch.tensor([int(positions), int(positions) + time - 1] if time else [], dtype=torch.float64)
-    elif not positions.is_cpu or positions.is_complex() or positions.dtype is torch.bool:
+        first, last = int(positions), int(positions) + time - 1
+        wrong = [] if not time or 0 <= first <= last < rows else [last if 0 <= first < rows else first]
+    elif positions.is_cpu and not positions.is_complex() and positions.dtype is not torch.bool:
+        at = positions.detach().double()
+        wrong = at[~((at >= 0) & (at < rows) & (at == at.round()))][:1].tolist()
+    else:
         return
-    at = positions.detach().double()
-    wrong = at[~((at >= 0) & (at < rows) & (at == at.round()))]
-    if len(wrong):
+    if wrong:
+        got = int(wrong[0]) if float(wrong[0]).is_integer() else f"{wrong[0]:g}"
         raise _core.RangeError(
-            f"[rotate] positions: must be a position of the given table, which has 0 to {rows - 1}, got {wrong[0].item():g}"
+            f"[rotate] positions: must be a position of the given table, which has 0 to {rows - 1}, got {got}"
         )
 
 
