@@ -110,18 +110,20 @@ def test_which_rows_are_picked_is_asked_once(name, device, monkeypatch):
     assert all(torch.equal(x, y) for x, y in zip(first, step(), strict=True))
 
 
+@pytest.mark.parametrize("learns", [True, False], ids=["training", "no gradients"])  # the first within an op
 @pytest.mark.parametrize("name", ["Shaw", "T5"])
-def test_new_tensors_may_be_made_elsewhere_by_default(name, device):
+def test_new_tensors_may_be_made_elsewhere_by_default(name, learns, device):
     """As torch.set_default_device and torch.set_default_dtype say, at the top of many scripts. The library reads the host."""
     bias = lambda: drawn(bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), HEADS, 16))
     module = (ENCODINGS | {"T5": bias})[name]().to(device)
-    inputs = rows(device)
+    inputs = [x.detach().requires_grad_(learns) for x in rows(device)]
 
     def results():
         index_map.products_of.cache_clear(), index_map.value_rows.cache_clear(), index_map.check_ends.cache_clear()
         tables._products.cache_clear(), bias_numbers._on_device.cache_clear(), bias_numbers._pieces.cache_clear()
-        out = bt.attention(*inputs, module, mask="causal", **OLDER)
-        return [out, *torch.autograd.grad(out.sum(), [*inputs, *module.parameters()])]
+        with torch.set_grad_enabled(learns):
+            out = bt.attention(*inputs, module, mask="causal", **OLDER)
+        return [out, *(torch.autograd.grad(out.sum(), [*inputs, *module.parameters()]) if learns else [])]
 
     wanted = results()
     torch.set_default_dtype(torch.float64)
