@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import bearing.torch as bt
+import bearing.torch.ring
 import pytest
 import ring_worker
 import torch
@@ -162,6 +163,25 @@ def test_tensors_on_a_gpu_are_refused_by_name() -> None:
             TypeError, match=r"\[ring_attention\] k: must be on the CPU, where alone it runs, got one on cuda:0"
         ):
             bt.ring_attention(x, Elsewhere(), x, mask="none", q_positions=at, k_positions=at)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_an_error_of_the_arguments_comes_before_one_of_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group with nccl alone takes no tensors on the CPU, so that processes cannot agree."""
+
+    def agree(*args: object) -> None:
+        raise RuntimeError("No backend type associated with device type cpu")
+
+    monkeypatch.setattr(bearing.torch.ring.Ring, "agree", agree)
+    x, at = torch.zeros(1, 2, 3, 4), torch.arange(3)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(ValueError, match=r"\[ring_attention\] mask: must be 'none' or 'causal'") as found:
+            bt.ring_attention(x, x, x, mask="all", q_positions=at, k_positions=at)
+        assert "No backend type" in str(found.value.__cause__)
+        with pytest.raises(RuntimeError, match="No backend type"):
+            bt.ring_attention(x, x, x, mask="none", q_positions=at, k_positions=at)
     finally:
         torch.distributed.destroy_process_group()
 

@@ -98,9 +98,9 @@ def ring_attention(
         failure = error
     try:
         shards = ring.agree(None if call is None else call.extents, {} if call is None else call.same(tensors))
-    except RingRefused:
+    except Exception as error:  # also of a group whose backend takes no tensors on the CPU
         if failure is not None:
-            raise failure from None
+            raise failure from (None if isinstance(error, RingRefused) else error)
         raise
     route = Route(ring, shards, call.mask, call.window)
     out, lse = RingAttention.apply(ring, route, call, *tensors)
