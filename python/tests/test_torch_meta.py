@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import bearing
 import bearing.torch as bt
+import bearing.torch.starting
 import pytest
 import torch
 
@@ -147,3 +148,50 @@ def test_a_module_that_got_memory_has_its_numbers_with_a_state(make):
     module.load_state_dict(trained.state_dict())
     for (name, one), other in zip(trained.named_buffers(), module.buffers(), strict=True):
         assert torch.equal(one, other), name
+
+
+@made_without_memory
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_state_is_taken_whatever_the_default_device_is(make, assign):
+    """The numbers of buffers are computed on the CPU: the meta device has none, and a GPU has other bits."""
+    trained, module = make(), make()
+    for tensor in (*module.parameters(), *module.buffers()):
+        tensor.detach().fill_(float("nan"))
+    with torch.device("meta"):
+        module.load_state_dict(trained.state_dict(), assign=assign)
+    for (name, one), other in zip(trained.named_buffers(), module.buffers(), strict=True):
+        assert torch.equal(one, other), name
+
+
+@pytest.mark.parametrize("assign", [False, True])
+def test_a_state_is_taken_by_a_class_of_ones_own_whose_buffer_is_none(assign):
+    class Own(bt.SwinV2):
+        def __init__(self):
+            super().__init__(SWIN, HEADS)
+            self.register_buffer("later", None, persistent=False)
+
+    module = Own()
+    module.displacements.fill_(float("nan"))
+    module.load_state_dict(bt.SwinV2(SWIN, HEADS).state_dict(), assign=assign)
+    assert module.later is None and module.displacements.isfinite().all()
+
+
+def test_a_state_makes_no_shared_parameter_whole(monkeypatch):
+    """Parameters of large models are DTensors as they do not fit one process."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import distribute_tensor
+
+    module = bt.TransformerXL(bearing.TransformerXL(), HEADS, DIM, 16, TIME)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        for name, parameter in list(module.named_parameters()):
+            setattr(module, name, torch.nn.Parameter(distribute_tensor(parameter.detach(), mesh)))
+        state = module.state_dict()
+        wanted = module.sinusoids.clone()
+        module.sinusoids.fill_(float("nan"))
+        monkeypatch.setattr(bearing.torch.starting, "_empty_as", None)
+        module.load_state_dict(state)
+        assert torch.equal(module.sinusoids, wanted)
+    finally:
+        torch.distributed.destroy_process_group()

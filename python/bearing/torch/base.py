@@ -60,13 +60,13 @@ class EncodingModule(nn.Module):
         """Buffers that no state holds get their numbers beside it: what to_empty() left in them is anything. With
         ``assign=True`` a module that was made on the meta device gets the state's own tensors, and memory for these."""
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *given)
-        names = self._non_persistent_buffers_set
+        names = [name for name in self._non_persistent_buffers_set if self._buffers[name] is not None]
         if local_metadata.get("assign_to_params_buffers"):
             device = next((t.device for name, t in state_dict.items() if name.startswith(prefix)), torch.device("meta"))
             for name in (name for name in names if self._buffers[name].device.type == "meta"):
                 self._buffers[name] = torch.empty_like(self._buffers[name], device=device)
         if names and all(self._buffers[name].device.type != "meta" for name in names):
-            with whole(self):
+            with whole(self, parameters=False):
                 self._fill_buffers()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EncodingModule:

@@ -23,13 +23,13 @@ def start(modules: Iterable[nn.Module]) -> None:
 
 
 @contextmanager
-def whole(module: nn.Module) -> Iterator[None]:
+def whole(module: nn.Module, parameters: bool = True) -> Iterator[None]:
     """Inside, parameters and buffers of the module itself that processes share (DTensors) are whole, to be filled.
 
     Then each process takes its part of what the first one has: random numbers are one draw, whatever the seeds are. What
-    was not filled stays as it was.
+    was not filled stays as it was. parameters: False leaves these as they are, where buffers alone are filled.
     """
-    own: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+    own: tuple[dict[str, Any], ...] = (module._parameters, module._buffers) if parameters else (module._buffers,)
     shared = [(of, name, tensor) for of in own for name, tensor in of.items() if is_shared(tensor)]
     fulls = [_empty_as(tensor) for _, _, tensor in shared]
     before = [full._version for full in fulls]

@@ -51,7 +51,7 @@ class SwinV2(Bias):
     def _fill_buffers(self) -> None:
         height, width = self.trained
         spec = _core.SwinV2(window=self.spec, trained_height=height, trained_width=width)
-        self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec)))
+        self.displacements.copy_(torch.as_tensor(_core.swin_v2_coordinates(spec), device="cpu"))
 
     def table(self) -> Tensor:
         """Computes the table [window.rows(), heads]: ``16 sigmoid(w2 relu(w1 c + b1))`` of every displacement c."""

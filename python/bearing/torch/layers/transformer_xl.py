@@ -71,9 +71,10 @@ class TransformerXL(EncodingModule):
 
 
 def _offset_sinusoids(spec: _core.TransformerXL, d_model: int, offsets: int, base: float) -> Tensor:
-    at = torch.arange(spec.first_offset, spec.first_offset + offsets, dtype=torch.float64)
+    """On the CPU, so that they have the same bits whatever the default device is."""
+    at = torch.arange(spec.first_offset, spec.first_offset + offsets, dtype=torch.float64, device="cpu")
     if spec.clamp_len > 0:
         at = at.clamp(-spec.clamp_len, spec.clamp_len)
-    frequencies = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    frequencies = base ** (-torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") / d_model)
     angles = at[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=1)
