@@ -29,7 +29,7 @@ from .compiling import constant, constant_of
 from .dispatch import needs_op, with_or_without_numbers
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
-from .in_place import share_memory
+from .in_place import is_distinct, share_memory
 from .ops import arithmetic_of, in_order_of
 from .rows import of_one_length
 from .triton import device
@@ -419,25 +419,16 @@ def _check_memory(function: str, *caches: tuple[str, Tensor]) -> None:
     """Raises ShapeError if two numbers of caches that are written share memory, which are a key and a value at once, or a
     key that would move twice. Their places say so, on every device."""
     for name, cache in caches:
-        if not _is_distinct(tuple(cache.shape), cache.stride()):
+        if not is_distinct(cache):
             raise _core.ShapeError(
                 f"[{function}] {name}: no two elements may share memory, got strides {list(cache.stride())} for shape "
                 f"{list(cache.shape)}"
             )
-    if len(caches) == 2 and share_memory(caches[0][1], caches[1][1]):
+    if len(caches) == 2 and share_memory(caches[0][1], caches[1][1], _MOST_WORK):
         raise _core.ShapeError(f"[{function}] v_cache: must share no memory with k_cache, got caches that overlap")
 
 
-@functools.lru_cache(maxsize=256)
-def _is_distinct(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether each axis steps over all that the axes with smaller strides span, as the library asks."""
-    span = 1
-    for step, size in sorted(zip(strides, shape, strict=True)):
-        if size > 1:
-            if step < span:
-                return 0 in shape
-            span += (size - 1) * step
-    return True
+_MOST_WORK = 100_000  # a millisecond or so
 
 
 def _whole_of(by: object) -> int:

@@ -149,7 +149,7 @@ def _check(xs: Sequence[Tensor], layout: str) -> None:
                 f"[rotate_] xs: must have the same axes, batch, time and head_dim, got {list(xs[0].shape)} and "
                 f"{list(x.shape)}"
             )
-        if any(size > 1 and step == 0 for size, step in zip(x.shape, x.stride(), strict=True)):
+        if not is_distinct(x):
             raise _core.ShapeError(
                 f"[rotate_] xs: must have a place in memory for each element, got strides {list(x.stride())} for "
                 f"{list(x.shape)}"
@@ -189,12 +189,22 @@ def _check_apart(xs: Sequence[Tensor]) -> None:
                 )
 
 
-def share_memory(x: Tensor, y: Tensor) -> bool:
-    """Whether two tensors have a byte in common, on any device."""
+def is_distinct(x: Tensor) -> bool:
+    """Whether each axis steps over all that the axes with smaller strides span, as the library asks."""
+    axes = [(step, size) for step, size in zip(x.stride(), x.shape, strict=True) if size != 1]
+    for i, (step, _) in enumerate(axes):  # which is not sorted, as compiled code cannot
+        inner = [(n - 1) * other for j, (other, n) in enumerate(axes) if other < step or (other == step and j > i)]
+        if step < 1 + sum(inner):
+            return x.numel() == 0
+    return True
+
+
+def share_memory(x: Tensor, y: Tensor, max_work: int | None = None) -> bool:
+    """Whether two tensors have a byte in common, on any device. max_work: steps of a search, after which the answer is no."""
     if not x.numel() or not y.numel():
         return False
     at_x, at_y = x.data_ptr(), y.data_ptr()
-    return at_x < at_y + _bytes(y) and at_y < at_x + _bytes(x) and _meet(_lie(x), _lie(y), at_y - at_x)
+    return at_x < at_y + _bytes(y) and at_y < at_x + _bytes(x) and _meet(_lie(x), _lie(y), at_y - at_x, max_work)
 
 
 def _bytes(x: Tensor) -> int:
@@ -222,15 +232,11 @@ class _Place:
 
 
 @functools.lru_cache(maxsize=256)
-def _meet(one: Any, other: Any, apart: int) -> bool:
-    """Whether memory that lies so shares a byte with other that begins so many bytes later. No, if that takes long to find
-    out."""
+def _meet(one: Any, other: Any, apart: int, max_work: int | None) -> bool:
+    """Whether memory that lies so shares a byte with other that begins so many bytes later."""
     middle = 1 << 46
     places = [np.asarray(_Place(at, lie)) for at, lie in ((middle, one), (middle + apart, other))]
     try:
-        return np.shares_memory(*places, max_work=_MOST_WORK)
-    except RuntimeError:
+        return np.shares_memory(*places, max_work=max_work)
+    except RuntimeError:  # it takes longer to find out
         return False
-
-
-_MOST_WORK = 100_000  # steps of a search, a millisecond or so

@@ -165,6 +165,12 @@ def test_wrong_calls_write_nothing(device):
         ((x, x[:, :, :2].clone()), None, bearing.ShapeError, "xs: must have the same axes, batch, time and head_dim"),
         ((x, x.int()), None, TypeError, "float64, float32, bfloat16 or float16, got torch.int32"),
         ((x, x[:, :1].expand(2, 3, 4, 8)), None, bearing.ShapeError, "a place in memory for each element"),
+        (
+            (x.as_strided(x.shape, (48, 24, 6, 1)),),
+            None,
+            bearing.ShapeError,
+            r"for each element, got strides \[48, 24, 6, 1\]",
+        ),
         ((x, x[..., :6].clone()), None, bearing.ShapeError, "head_dim"),
         ((x[..., :6],), None, bearing.ShapeError, "head_dim"),
         ((x,), torch.zeros(7, dtype=torch.long), bearing.ShapeError, "must have 4 tokens, got 7"),
@@ -186,6 +192,11 @@ def test_memory_that_is_interwoven_is_not_shared(device):
     with pytest.raises(bearing.ShapeError, match="xs: must share no memory, got tensors 0 and 1"):
         bt.rotate_(wide[..., :8], wide[..., 4:], rope=ROPE)
     assert torch.equal(wide, before)
+    # One place in 42,000, which takes some 100,000 steps to find.
+    flat = torch.randn(48_000, device=device)
+    x = flat.as_strided((3, 25, 22, 8), (17722, 462, 12, 1))
+    with pytest.raises(bearing.ShapeError, match="xs: must share no memory, got tensors 0 and 1"):
+        bt.rotate_(x, flat.as_strided((3, 21, 22, 8), (16079, 438, 16, 1), 309), rope=ROPE)
 
 
 def test_memory_that_is_shared_is_refused_while_a_profiler_looks_on(device):
