@@ -250,9 +250,8 @@ def precision_of(q: Tensor) -> str:
     """Of products of rows: float32 products as exact as float32, unless PyTorch was told that its own matrix products need not be."""
     if q.dtype is not torch.float32 or q.is_cpu or not _has_tf32(q.device):
         return "ieee"
-    # PyTorch has two ways to be told, the newer one since 2.9, and may answer in words of that one alone.
-    told = getattr(torch.backends.cuda.matmul, "fp32_precision", None) or torch.get_float32_matmul_precision()
-    return "ieee" if told in ("ieee", "none", "highest") else "tf32"
+    # PyTorch has two ways to be told, and answers of both in words of the newer one.
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "ieee"
 
 
 @functools.cache
