@@ -46,9 +46,8 @@ def backward(
         grads = _grads(work, d_out, d_lse, out, lse)
         _d_rows(work, grads, found, d_mix)
         if options.sinks is not None:
-            weight = torch.exp(options.sinks.float()[None, :, None] - grads.lse).nan_to_num(
-                0.0
-            )  # no key, and a sink of -inf
+            logarithm = options.sinks.float()[None, :, None] - grads.lse
+            weight = torch.exp(logarithm).nan_to_num(0.0)  # no key, and a sink of -inf
             d_sinks = [-(weight * grads.sums).sum((0, 2), dtype=torch.float64).to(options.sinks.dtype)]
         if learns and work.bias_at is not None:
             if work.rules.offset is None:
