@@ -191,6 +191,8 @@ def _check_apart(xs: Sequence[Tensor]) -> None:
 
 def is_distinct(x: Tensor) -> bool:
     """Whether each axis steps over all that the axes with smaller strides span, as the library asks."""
+    if x.is_contiguous():
+        return True
     axes = [(step, size) for step, size in zip(x.stride(), x.shape, strict=True) if size != 1]
     for i, (step, _) in enumerate(axes):  # which is not sorted, as compiled code cannot
         inner = [(n - 1) * other for j, (other, n) in enumerate(axes) if other < step or (other == step and j > i)]
