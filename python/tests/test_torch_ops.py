@@ -465,6 +465,14 @@ def test_tensors_that_processes_share_are_refused_by_name():
             "attention": lambda: bt.attention(shared, k, v, mask="causal"),
             "linear_attention": lambda: bt.linear_attention(shared, k, v, mask="causal"),
             "rotate": lambda: bt.rotate(shared, rope=ROPE),
+            "rotate_": lambda: bt.rotate_(shared, rope=ROPE),
+            "add_": lambda: bt.add_(
+                bearing.SinusoidalInputs(bearing.Sinusoidal(dim=DIM, layout="concatenated")), shared[0]
+            ),
+            "rebase": lambda: bt.rebase(ROPE, 0, ROPE, 1, shared),
+            "shift": lambda: bt.shift(ROPE, 1, shared),
+            "rotate_to_cache": lambda: bt.rotate_to_cache(q, k, v, shared, shared, [[0]], rope=ROPE),
+            "merge": lambda: bt.merge(shared, shared[..., 0], shared, shared[..., 0]),
         }.items():
             with pytest.raises(
                 TypeError, match=rf"\[{name}\] tensors: must be local, got a DTensor: give each process"

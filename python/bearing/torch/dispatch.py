@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from torch.utils._pytree import tree_leaves
 
 from .compiling import constant, eager
-from .starting import is_shared
+from .starting import check_local
 
 _C = torch._C
 
@@ -240,11 +240,7 @@ class Op:
 
     def _explain(self, args: Sequence[Any], error: Exception) -> None:
         """Raises what is wrong with an argument in the caller's words, if it is of another type than it must be."""
-        if any(is_shared(x) for x in tree_leaves(args)):
-            raise TypeError(
-                f"[{self.name}] tensors: must be local, got a DTensor: give each process its own part, as to_local() and "
-                "ColwiseParallel() do"
-            ) from error
+        check_local(self.name, tree_leaves(args))
         for (name, hint), value in zip(get_type_hints(self.plain).items(), args, strict=False):
             wanted = _unlike(hint, value)
             if wanted:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Union, get_args
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from .. import _core
 from .._window import check_window
@@ -34,6 +35,7 @@ from .given_numbers import whole_number
 from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions
+from .starting import check_local
 from .triton import device
 from .words import in_words_of
 
@@ -363,13 +365,15 @@ def _batch(x: Tensor, axes: int) -> int:
 
 
 def check_device(function: str, *tensors: Tensor, kernels: bool = False) -> None:
-    """Raises TypeError unless all are tensors on the CPU (or on the meta device). kernels: whether the function has kernels
-    for GPUs, which take theirs."""
+    """Raises TypeError unless all are local tensors on the CPU (or on the meta device). kernels: whether the function has
+    kernels for GPUs, which take theirs."""
     for t in tensors:
         if type(t) is Tensor and t.is_cpu:
             continue
         if not isinstance(getattr(t, "device", None), torch.device):
             raise TypeError(f"[{function}] must be given tensors, got {type(t)}: bearing.{function} takes other arrays")
+        if type(t) not in (Tensor, Parameter):
+            check_local(function, (t,))
         if kernels and isinstance(t, Tensor) and device.takes(t):
             if device.MISSING:
                 raise TypeError(f"[{function}] tensors: on {t.device} need kernels in Triton, but {device.MISSING}")

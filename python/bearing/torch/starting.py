@@ -56,6 +56,15 @@ def is_shared(tensor: Any) -> bool:
     return distributed is not None and isinstance(tensor, distributed.DTensor)
 
 
+def check_local(function: str, given: Iterable[Any]) -> None:
+    """Raises TypeError for DTensors: no function adds up what processes hold."""
+    if any(is_shared(x) for x in given):
+        raise TypeError(
+            f"[{function}] tensors: must be local, got a DTensor: give each process its own part, as to_local() and "
+            "ColwiseParallel() do"
+        )
+
+
 @torch.no_grad()
 def _take_part(tensor: Any, full: torch.Tensor) -> None:
     from torch.distributed.tensor import distribute_tensor
