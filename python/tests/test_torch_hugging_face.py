@@ -444,6 +444,21 @@ def test_models_can_be_pickled(tmp_path):
     assert torch.equal(outputs(torch.load(tmp_path / "model.pt", weights_only=False), ids), outputs(model, ids))
 
 
+@pytest.mark.parametrize("functions", [None, [("transformers.models.llama.modeling_llama", "turn_by_angles")]])
+def test_models_pickled_elsewhere_can_be_loaded(tmp_path, functions):
+    """By a version that named no functions, or beside a transformers that had another one."""
+    model, ids = replace_rotary(llama()), tokens()
+    wanted = outputs(model, ids)
+    embedding = vars(model.model.rotary_emb)
+    embedding.pop("functions")
+    if functions is not None:
+        embedding["functions"] = functions
+    torch.save(model, tmp_path / "model.pt")
+    again = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert again.model.rotary_emb.functions == (functions or [])
+    assert torch.equal(outputs(again, ids), wanted)
+
+
 def test_other_models_of_the_same_kind_keep_their_own():
     model, other, ids = llama(), llama(), tokens()
     own = outputs(other, ids)

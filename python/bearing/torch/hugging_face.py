@@ -125,10 +125,15 @@ class RotaryEmbedding(nn.Module):
         super().__setattr__(name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Also in a process where no model was replaced yet, functions take Angles."""
+        """Also in a process where no model was replaced yet, functions take Angles.
+
+        Models of an older version name no functions, and another transformers may lack some.
+        """
         super().__setstate__(state)
+        self.functions = self.__dict__.get("functions", [])
         for home, name in self.functions:
-            apply = apply_of(name, getattr(importlib.import_module(home), name))
+            function = getattr(importlib.import_module(home), name, None)
+            apply = None if function is None else apply_of(name, function)
             if apply is not None:
                 _dispatch(home, name, apply)
 
