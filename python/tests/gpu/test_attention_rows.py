@@ -15,6 +15,7 @@ from bearing.torch.encoding import build, encodings_of, forms_of
 from bearing.torch.triton import backward, bias_numbers, tables
 from calls import DIM, HEADS, HOLES, K_LEN, MASKS, Q_LEN, VALUE_DIM, agree, doubled, padded, quick, rows, small_tiles
 from place import INTERPRETED
+from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["quick", "small_tiles"]  # fixtures
 
@@ -276,6 +277,28 @@ def test_sums_of_a_row_are_of_float64(device):
     wanted = torch.stack([wide[:, :20_000].sum(1), wide[:, 20_007], wide[:, 20_008:].sum(1)], 1)
     assert found.named.tolist() == [4, 2, 0] and sums.dtype is torch.float64
     torch.testing.assert_close(sums, wanted, rtol=2**-50, atol=0)
+
+
+class Copies(TorchDispatchMode):
+    """Notes each copy of a whole tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function in (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default):
+            self.seen.append(function)
+        return function(*args, **(kwargs or {}))
+
+
+def test_rows_that_are_summed_are_copied_once(device):
+    """They are as many as the distances of a call, in float64."""
+    found = tables.Rows.on(torch.device(device), torch.tensor([0, 0, 1, 2]))
+    x = torch.rand(2, 4, 3, device=device)
+    with Copies() as copies:
+        found.sums(x)
+    assert copies.seen == [torch.ops.aten._to_copy.default]
 
 
 def test_nothing_to_do(device):

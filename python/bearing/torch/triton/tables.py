@@ -72,9 +72,9 @@ class Rows(NamedTuple):
         return Rows(*for_good(made, device))
 
     def sums(self, x: Tensor) -> Tensor:
-        """Of x [heads, distances, dim] over the distances of each row that is named: float64 [heads, rows, dim], in one order.
-        Pieces are summed beside each other, as one run may be nearly all distances."""
-        x = x.transpose(0, 1).double().contiguous()
+        """Of x float32 [heads, distances, dim] over the distances of each row that is named: float64 [heads, rows, dim], in one
+        order. Pieces are summed beside each other, as one run may be nearly all distances."""
+        x = x.transpose(0, 1).to(torch.float64, memory_format=torch.contiguous_format)  # in one copy
         for lengths in (self.pieces, self.counts):
             x = torch.segment_reduce(x, "sum", lengths=lengths, axis=0, unsafe=True)
         return x.transpose(0, 1)[:, self.runs]
