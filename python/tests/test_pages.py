@@ -5,7 +5,9 @@ import io
 import sys
 from pathlib import Path
 
+import bearing.torch as bt
 import pytest
+import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/docs"))
@@ -48,3 +50,19 @@ def test_no_page_is_missed() -> None:
 def test_what_a_block_prints_is_what_stands_behind_it() -> None:
     shown = Block(ROOT / "README.md", "python", "print(number + 1)\n", 1, "given", "number = 1", "2\n")
     assert run(shown, {}) == shown.output
+
+
+def test_the_interface_for_transformers_takes_the_positions_of_each_sequence() -> None:
+    """Two sequences whose tokens stand in orders of their own."""
+    (text,) = (b.text for b in python_blocks(ROOT / "docs/guide/context-parallel.md") if "def ring(" in b.text)
+    page: dict[str, object] = {"bt": bt}
+    exec(text[text.index("def ring(") : text.index("def no_mask(")], page)
+    q, k, v = (torch.randn(2, 4, 9, 16) for _ in range(3))
+    at = torch.stack([torch.arange(9), torch.arange(8, -1, -1)])
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        out, _ = page["ring"](None, q, k, v, None, position_ids=at)
+    finally:
+        torch.distributed.destroy_process_group()
+    wanted = bt.attention(q, k, v, mask="causal", q_positions=at, k_positions=at)
+    torch.testing.assert_close(out.transpose(1, 2), wanted)
