@@ -1,10 +1,12 @@
 #include "simd/target.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <bearing/error.hpp>
 #include <bearing/target.hpp>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -146,6 +148,12 @@ std::vector<const Named*> usable_targets() {
   return found;
 }
 
+/// The first of them. It allocates nothing: it is asked for in a first call, whatever that is.
+const Named& best_target() {
+  const auto* best = std::find_if(std::begin(all_targets), std::end(all_targets), usable);
+  return best != std::end(all_targets) ? *best : baseline;
+}
+
 const Named& must_find(std::string_view where, std::string_view name) {
   const std::vector<const Named*> all = usable_targets();
   for (const Named* target : all) {
@@ -165,7 +173,7 @@ struct State {
       set(must_find("BEARING_TARGET", wanted));
       return;
     }
-    set(*usable_targets().front());
+    set(best_target());
   }
   void set(const Named& target) {
     named = &target;
