@@ -28,7 +28,8 @@ inline Index cpu_quota(const std::string& root = "") {
     // The groups above it are limits too. In a container the path may be the host's, of which only the top is there.
     std::string path = line.substr(second + 1);
     while (true) {
-      const std::string group = root + "/sys/fs/cgroup" + (second_version ? "" : "/cpu") + path + "/";
+      std::string group = root;
+      group.append("/sys/fs/cgroup").append(second_version ? "" : "/cpu").append(path).append("/");
       double quota = 0, period = 0;  // 0: no number stands there
       if (second_version) {
         std::ifstream(group + "cpu.max") >> quota >> period;
