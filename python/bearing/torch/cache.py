@@ -156,7 +156,7 @@ def _run(op: Callable[..., Any], work: Callable[..., Any], written: Sequence[Ten
         return op(*args)
     out = work(*args)
     for x in written:
-        if not x.is_inference():
+        if device.takes(x) and not x.is_inference():  # the library and PyTorch count what they write
             torch.autograd.graph.increment_version(x)
     return out
 
