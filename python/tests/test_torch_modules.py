@@ -512,9 +512,9 @@ def test_given_tables_of_another_type_are_converted_and_others_positions_refused
 
 
 def test_calls_with_a_given_table_make_no_other_and_see_what_is_written(monkeypatch):
-    from bearing.torch import encoding
+    from bearing.torch import encoding, given_tables
 
-    make, made, before = bearing.RopeTable.from_cos_sin, [], len(encoding._tables)
+    make, made, before = bearing.RopeTable.from_cos_sin, [], len(given_tables._tables)
 
     def counted(*given):
         made.append(1)
@@ -528,8 +528,8 @@ def test_calls_with_a_given_table_make_no_other_and_see_what_is_written(monkeypa
     with torch.inference_mode():
         assert torch.equal(bt.rotate(x, rope=table), wanted)
     assert torch.equal(bt.rotate(x, rope=table), wanted)
-    cos, sin = encoding.given_numbers(table)
-    assert encoding.given_numbers(table)[0] is cos
+    cos, sin = given_tables.given_numbers(table)
+    assert given_tables.given_numbers(table)[0] is cos
     form = encoding.geometry_form(table)
     assert not made
     cos.mul_(2)
@@ -539,13 +539,13 @@ def test_calls_with_a_given_table_make_no_other_and_see_what_is_written(monkeypa
     )
     assert torch.equal(bt.rotate(x, rope=table), wanted)  # of new copies
     assert len(made) == 1
-    cos, sin = encoding.given_numbers(table)
+    cos, sin = given_tables.given_numbers(table)
     del table
     for _ in range(3):  # of what is left of a table that is gone
         assert torch.equal(bearing.rotate_to(encoding.table_of_numbers(form, cos, sin, torch.float32), x), wanted)
     assert len(made) == 2
     del cos, sin
-    assert len(encoding._tables) == before
+    assert len(given_tables._tables) == before
 
 
 DYNAMIC = bearing.Xpos(

@@ -164,7 +164,7 @@ class Described(EncodingModule):
     def _fill(self) -> None:
         for name in self._names:
             parameter = getattr(self, name, None)
-            if parameter is not None and _holds_numbers(parameter):
+            if parameter is not None and holds_numbers(parameter):
                 number = self._start.get(traits_of(self.kind)["parameters"][name]["start"][1])
                 seed = int(torch.randint(2**62, (), device="cpu"))
                 make = in_words_of(self._called(self.kind))(_core._start)
@@ -199,9 +199,9 @@ class Described(EncodingModule):
         return Encoding(form, tuple(there.values()))
 
 
-def _holds_numbers(parameter: Tensor) -> bool:
-    """Whether the parameter has memory to fill. On the meta device, and where only shapes are followed, it has none."""
-    return parameter.device.type != "meta" and not isinstance(parameter, FakeTensor)
+def holds_numbers(tensor: Tensor) -> bool:
+    """Whether the tensor has memory to fill or to read. On the meta device, and where only shapes are followed, it has none."""
+    return tensor.device.type != "meta" and not isinstance(tensor, FakeTensor)
 
 
 def check_spec(kind: str, spec: Any, wanted: Sequence[str] | None = None, called: str = "") -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+
+from .base import holds_numbers
 
 
 def register_flop_formulas() -> None:
@@ -53,17 +54,13 @@ def _pairs(
     if block_table is not None:
         keys *= block_table.shape[-1]
     of_all = q.shape[:-1].numel()
-    if q_starts is None or k_starts is None or not _has_numbers(q_starts, k_starts):
+    if q_starts is None or k_starts is None or not all(map(holds_numbers, (q_starts, k_starts))):
         return of_all * keys
     return of_all // max(1, queries) * int((q_starts.diff() * k_starts.diff()).sum())
 
 
 def _time(x: Tensor, layout: str) -> int:
     return x.shape[-3 if layout == "bthd" and x.dim() > 2 else -2]
-
-
-def _has_numbers(*tensors: Tensor) -> bool:
-    return not any(x.is_meta or isinstance(x, FakeTensor) for x in tensors)
 
 
 def _linear_attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any, out_val: Any = None) -> int:

@@ -25,13 +25,13 @@ from .encoding import (
     encodings_of,
     forms_of,
     geometry_form,
-    given_numbers,
     is_given,
     table_form,
     tensors_of,
     text_of_table,
 )
 from .given_numbers import whole_number
+from .given_tables import given_numbers
 from .matrix_op import bias_matrix as matrix
 from .ops import arithmetic_of
 from .regions import Regions, text_of_regions

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ... import _core
-from ..encoding import FIXED_POINT, numbers_of, spec_of_table, table_of
+from ..encoding import FIXED_POINT, spec_of_table, table_of
+from ..given_tables import numbers_of
 from .device import for_good, kept
 from .launch import Geometry
 
