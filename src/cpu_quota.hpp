@@ -22,7 +22,8 @@ inline Index cpu_quota(const std::string& root = "") {
     // "0::/path" of version 2, "4:cpu,cpuacct:/path" of version 1.
     const std::size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string controllers = ",";
+    controllers.append(line, first + 1, second - first - 1).append(",");
     const bool second_version = controllers == ",,";
     if (!second_version && controllers.find(",cpu,") == std::string::npos) continue;
     // The groups above it are limits too. In a container the path may be the host's, of which only the top is there.
