@@ -190,13 +190,19 @@ State& state() {
 
 const hwy::ChosenTarget& simd::chosen() { return state().chosen; }
 
-bool simd::prefetch_pays() {
+const simd::MemoryWalk& simd::memory_walk() {
+  static const MemoryWalk best = []() -> MemoryWalk {
 #if defined(__x86_64__)
-  static const bool pays = __builtin_cpu_is("amd") == 0 || __builtin_cpu_supports("avx512f") == 0;
-  return pays;
-#else
-  return true;
+    const bool amd = __builtin_cpu_is("amd") != 0;
+    // The first of AMD's with this instruction is Zen 5, for which GCC 12 has no name.
+    if (amd && __builtin_cpu_supports("avx512vp2intersect") != 0)
+      return {.prefetch = true, .quarters = false, .heads = 2};
+    if (amd && __builtin_cpu_supports("avx512f") != 0) return {.prefetch = false, .quarters = false, .heads = 8};
+    if (amd) return {.prefetch = true, .quarters = false, .heads = 4};
 #endif
+    return {.prefetch = true, .quarters = true, .heads = 4};
+  }();
+  return best;
 }
 
 bool simd::has_avx512_bf16() { return state().named.load()->bf16; }

@@ -30,21 +30,17 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
   const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
   const Index ahead = lines_ahead(l);
   for (Index token = 0; token < l.tokens; ++token) {
-    for (Index head = 0, count = 0; head < l.heads; head += count) {
-      count = l.heads - head;
-      const Bfloat16* soon = nullptr;
-      if (ahead != 0) {
-        const LineAhead<Bfloat16> later(l, ahead, token, head);
-        soon = later.from;
-        count = HWY_MIN(count, later.heads);
+    runs_of_heads(l, ahead, token, [&](Index head, Index count, const Bfloat16* soon) HWY_ATTR {
+      const Index most = touch ? Index{4} : count;
+      for (Index done = 0; done < count; done += most) {
+        const Index now = head + done, heads = HWY_MIN(most, count - done);
+        if (touch) {
+          for (Index k = 0; k < heads; ++k) touch_in_order(l.line_in(token, now + k), l.pairs);
+        }
+        turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, now), l.line_out(token, now),
+                    l.in_head, l.out_head, heads, l.pairs, soon == nullptr ? nullptr : soon + done * l.in_head});
       }
-      if (touch) {
-        count = HWY_MIN(count, Index{4});
-        for (Index now = head; now < head + count; ++now) touch_in_order(l, token, now);
-      }
-      turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, head), l.line_out(token, head),
-                  l.in_head, l.out_head, count, l.pairs, soon});
-    }
+    });
   }
 #else
   (void)l;
@@ -75,11 +71,11 @@ HWY_NOINLINE void apply(const Lines<T> l) {
   const Index ahead = lines_ahead(l);
   for (Index token = 0; token < l.tokens; ++token) {
     const Phases<T> phases{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
-    for (Index head = 0; head < l.heads; ++head) {
-      if (touch) touch_in_order(l, token, head);
-      if (ahead != 0) prefetch_ahead(l, ahead, token, head);
-      one_line<order, stream>(phases, l.pairing, l.line_in(token, head), l.line_out(token, head));
-    }
+    each_head(l, ahead, token, [&](const T* in, T* out, const T* soon) HWY_ATTR {
+      if (touch) touch_in_order(in, l.pairs);
+      fetch_line(soon, l.pairs);
+      one_line<order, stream>(phases, l.pairing, in, out);
+    });
   }
 }
 

@@ -36,6 +36,7 @@ struct RotateCall {
   bool from_memory = false;  ///< too large to be in a cache …
   bool prefetch = false;     ///< … and fetching ahead pays
   bool in_turns = false;     ///< … and so does turning heads of the four quarters of a token in turn
+  Index heads_at_once = 1;   ///< that are walked through together where they lie further apart than tokens
   bool avx512_bf16 = false;  ///< bfloat16 only: the machine converts by itself
   bool stream = false;       ///< out of place and larger than the caches: write past them
 
@@ -50,29 +51,23 @@ bool heads_inside(const RotateCall<T>& call) {
   return distance(call.in.stride[1]) <= distance(call.in.stride[2]) || call.in.shape[1] == 1 || call.in.shape[2] == 1;
 }
 
-/// Tokens whose phases are ready at once: one where heads are nearer. Else a stretch that groups of heads walk through,
-/// long enough for the memory to stream; their phases, up to 512 KiB for heads of 128, stay in a cache of the core.
-inline constexpr Index most_block_tokens = 512;
-template <class T>
-Index tokens_at_once(const RotateCall<T>& call) {
-  return heads_inside(call) ? 1 : std::min(call.in.shape[2], most_block_tokens);
-}
-
-/// Heads that are walked through together where they lie further apart than tokens: phases are loaded once for them.
-/// From memory each head is a stream. Without fetching ahead eight of them take 0.62 to 0.76 times as long as two with
-/// it (Zen 4, 32 heads of 4,096 tokens), and sixteen 1.2 times, as a cache has eight ways for heads that lie 2^n bytes
-/// apart. With fetching ahead four are fastest (Intel Emerald Rapids: float32 0.98 of LIMIT by four, 0.85 by two, 0.74
-/// by eight, 0.76 by one).
-template <class T>
-Index heads_at_once(const RotateCall<T>& call) {
-  return call.prefetch ? 4 : 8;
-}
-
 /// Numbers of a token's phases in the order of the loops: cos and sin, each written twice for interleaved pairs.
 template <class T>
 Index phase_numbers(const RotateCall<T>& call) {
   const bool doubled = call.pairing == Pairing::interleaved && !std::is_same_v<T, Bfloat16>;
   return (doubled ? 4 : 2) * call.frequencies->padded;
+}
+
+/// Tokens whose phases are ready at once. Where heads are nearer, one, or within the caches a few, so that what a block
+/// costs besides is shared; their phases stay in the first cache. Else a stretch that groups of heads walk through,
+/// long enough for the memory to stream; their phases, up to 512 KiB for heads of 128, stay in a cache of the core.
+inline constexpr Index most_block_tokens = 512, most_near_tokens = 8;
+template <class T>
+Index tokens_at_once(const RotateCall<T>& call) {
+  if (!heads_inside(call)) return std::min(call.in.shape[2], most_block_tokens);
+  if (call.from_memory) return 1;
+  constexpr Index room = (Index{16} << 10) / static_cast<Index>(sizeof(Compute<T>));
+  return std::clamp(room / phase_numbers(call), Index{1}, most_near_tokens);
 }
 
 /// Numbers of scratch that one task needs: the phases of a block; natural phases for each axis and their blend; phases

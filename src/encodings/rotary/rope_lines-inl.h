@@ -90,9 +90,9 @@ HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
 /// Reads a line that is about to turn from its first byte to its last. A loop that reads both halves of a head at once
 /// shows memory two interwoven streams, which costs some processors (Zen 4) three quarters of their bandwidth.
 template <class T>
-HWY_INLINE void touch_in_order(const Lines<T>& l, Index token, Index head) {
-  const volatile char* now = reinterpret_cast<const volatile char*>(l.line_in(token, head));
-  for (Index byte = 0; byte < 2 * l.pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
+HWY_INLINE void touch_in_order(const T* line, Index pairs) {
+  const volatile char* now = reinterpret_cast<const volatile char*>(line);
+  for (Index byte = 0; byte < 2 * pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
 }
 
 /// How far ahead lines are fetched, in bytes. 4 KiB, where the hardware's own prefetch would stop at the border of a
@@ -125,11 +125,39 @@ struct LineAhead {
   }
 };
 
+/// body(head, count, soon) for runs of a token's heads: while heads head … head + count − 1 turn, as many lines from
+/// `soon` on, in_head apart, should be fetched. Null: none.
+template <class T, class Body>
+HWY_INLINE void runs_of_heads(const Lines<T>& l, Index ahead, Index token, const Body& body) {
+  for (Index head = 0, count = 0; head < l.heads; head += count) {
+    count = l.heads - head;
+    const T* soon = nullptr;
+    if (ahead != 0) {
+      const LineAhead<T> later(l, ahead, token, head);
+      soon = later.from;
+      count = HWY_MIN(count, later.heads);
+    }
+    body(head, count, soon);
+  }
+}
+
+/// Asks for a line of 2·pairs numbers; null: none.
 template <class T>
-HWY_INLINE void prefetch_ahead(const Lines<T>& l, Index ahead, Index token, Index head) {
-  const Index bytes = 2 * l.pairs * static_cast<Index>(sizeof(T));
-  const T* from = LineAhead<T>(l, ahead, token, head).from;
-  for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(from) + byte);
+HWY_INLINE void fetch_line(const T* line, Index pairs) {
+  if (line == nullptr) return;
+  const Index bytes = 2 * pairs * static_cast<Index>(sizeof(T));
+  for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(line) + byte);
+}
+
+/// body(in, out, soon) for each of a token's heads: where it lies, and what should be fetched meanwhile.
+template <class T, class Body>
+HWY_INLINE void each_head(const Lines<T>& l, Index ahead, Index token, const Body& body) {
+  runs_of_heads(l, ahead, token, [&](Index head, Index count, const T* soon) HWY_ATTR {
+    const T* in = l.line_in(token, head);
+    T* out = l.line_out(token, head);
+    const Index step = soon == nullptr ? 0 : l.in_head;
+    for (Index k = 0; k < count; ++k, in += l.in_head, out += l.out_head, soon += step) body(in, out, soon);
+  });
 }
 
 }  // namespace bearing::HWY_NAMESPACE

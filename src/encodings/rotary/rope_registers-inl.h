@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
 
 #include "encodings/rotary/rope_line-inl.h"
 
@@ -63,6 +64,10 @@ struct PhasesInRegisters {
   }
 };
 
+/// Keeps the compiler from loading and storing the two halves of a line in turns. On Zen 5 a line in order takes 0.88
+/// times as long out of place from memory, and in float64 0.87 times from the second cache.
+HWY_INLINE void in_this_order() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+
 /// Vectors of each half of a line that are loaded before any is stored: as many as leave registers for the phases. Of
 /// 32 registers four vectors and the phases of eight take all but a few.
 inline constexpr int vectors_at_once(int vectors) { return BEARING_PHASE_VECTORS == 8 ? std::min(vectors, 4) : 1; }
@@ -88,13 +93,16 @@ HWY_INLINE void turn_line(const PhasesInRegisters<Compute<T>, vectors>& phases, 
       for (int k = 0; k < n; ++k) store<stream>(d, y[k], to + k * lanes);
     } else {
       for (int k = 0; k < n; ++k) y[k] = load(d, from + k * lanes);
+      in_this_order();
       for (int k = 0; k < n; ++k) y[n + k] = load(d, from + pairs + k * lanes);
+      in_this_order();
       for (int k = 0; k < n; ++k) {
         const auto u = y[k], v = y[n + k];
         y[k] = hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k]));
         y[n + k] = hn::Add(hn::Mul(u, s[k]), hn::Mul(v, c[k]));
       }
       for (int k = 0; k < n; ++k) store<stream>(d, y[k], to + k * lanes);
+      in_this_order();
       for (int k = 0; k < n; ++k) store<stream>(d, y[n + k], to + pairs + k * lanes);
     }
   }
@@ -168,17 +176,17 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
     // parts are ahead, as they are for float16, which would be converted twice.
     if constexpr (order == PhaseOrder::natural && vectors == 8 && std::is_same_v<T, Compute<T>>) {
       if (touch && ahead == 0) {
-        for (Index head = 0; head < l.heads; ++head) {
-          turn_line_in_order<stream>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
-        }
+        each_head(l, ahead, token, [&](const T* in, T* out, const T*) HWY_ATTR {
+          turn_line_in_order<stream>(phases, l.pairs, in, out);
+        });
         continue;
       }
     }
-    for (Index head = 0; head < l.heads; ++head) {
-      if (touch) touch_in_order(l, token, head);
-      if (ahead != 0) prefetch_ahead(l, ahead, token, head);
-      turn_line<order, stream, vectors>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
-    }
+    each_head(l, ahead, token, [&](const T* in, T* out, const T* soon) HWY_ATTR {
+      if (touch) touch_in_order(in, l.pairs);
+      fetch_line(soon, l.pairs);
+      turn_line<order, stream, vectors>(phases, l.pairs, in, out);
+    });
   }
 }
 

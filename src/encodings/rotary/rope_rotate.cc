@@ -102,8 +102,10 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   call.pairs = call.frequencies->pairs;
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
-  call.prefetch = call.from_memory && simd::prefetch_pays();
-  call.in_turns = call.prefetch && bytes >= least_in_turns<T>();
+  const simd::MemoryWalk& walk = simd::memory_walk();
+  call.prefetch = call.from_memory && walk.prefetch;
+  call.in_turns = walk.quarters && bytes >= least_in_turns<T>();
+  call.heads_at_once = walk.heads;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.

@@ -145,10 +145,8 @@ HWY_INLINE void ready_row(const RotateCall<T>& call, Index b, Index t, const Scr
   }
 }
 
-/// Makes the heads of a token four rows of them, each of which gives one head in turn: four pages are read and written
-/// side by side, as memcpy does it. Intel Emerald Rapids, 32 heads of 128: in place 1.1 to 1.25 times as fast from 16
-/// MiB on, in every type but bfloat16, which is from 128 MiB on; out of place 1.1 to 1.2 times. Not measured with
-/// narrower vectors.
+/// Makes the heads of a token four rows of them, each of which gives one head in turn (see simd::MemoryWalk). In every
+/// type but bfloat16 it pays from 16 MiB on, in that from 128 MiB on. Not measured with narrower vectors.
 template <class T, class C = Compute<T>>
 HWY_INLINE void quarters_in_turn(Lines<T>& lines, const C** cos, const C** sin) {
   const Index quarter = lines.heads / 4;
@@ -167,23 +165,39 @@ template <PhaseOrder order, bool stream, class T>
 HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
                               Compute<T>* memory) {
   using C = Compute<T>;
-  const Index padded = call.frequencies->padded, pairs = call.pairs, time = call.in.shape[2];
+  // A run of tokens lies one stride apart: those of a sequence, or all of them where each sequence has one.
+  const bool one_each = call.in.shape[2] == 1;
+  const std::size_t axis = one_each ? 0 : 2;
+  const Index run = call.in.shape[axis];
+  struct Token {
+    Index b, t;  // token t of sequence b
+  };
+  const auto of = [=](Index r, Index i) { return one_each ? Token{i, 0} : Token{r, i}; };
+
+  const Index pairs = call.pairs;
   const bool by_token = heads_inside(call);
   const Index block = tokens_at_once(call), phase_size = phase_numbers(call),
-              group = by_token ? head_end - head : heads_at_once(call);
-  const Scratch<C> scratch(memory, padded, block * phase_size);
+              group = by_token ? head_end - head : call.heads_at_once;
+  const Scratch<C> scratch(memory, call.frequencies->padded, block * phase_size);
   const C* cos[most_block_tokens];
   const C* sin[most_block_tokens];
-  Index b = first < time ? 0 : first / time, t = first - b * time;  // a division is 5 ns of a call for one token
+  Index r = first < run ? 0 : first / run, i = first - r * run;  // a division is 5 ns of a call for one token
   for (Index left = last - first; left > 0;) {
-    const Index count = HWY_MIN(HWY_MIN(block, left), time - t);
+    const Index count = HWY_MIN(HWY_MIN(block, left), run - i);
     for (Index j = 0; j < count; ++j) {
-      ready_row<order>(call, b, t + j, scratch, scratch.laid_out + j * phase_size, cos[j], sin[j]);
+      const auto [b, t] = of(r, i + j);
+      ready_row<order>(call, b, t, scratch, scratch.laid_out + j * phase_size, cos[j], sin[j]);
     }
     // Where the next block starts; after the last one, anywhere in the tensor will do.
-    const bool ends = t + count == time;
-    const Index later_b = ends && b + 1 < call.in.shape[0] ? b + 1 : b, later_t = ends ? 0 : t + count;
-    if (left > count) fetch_row(call, later_b, later_t);
+    const bool ends = i + count == run;
+    const Index later_r = ends && !one_each && r + 1 < call.in.shape[0] ? r + 1 : r, later_i = ends ? 0 : i + count;
+    const Index later = HWY_MIN(HWY_MIN(by_token ? block : 1, left - count), run - later_i);
+    for (Index j = 0; j < later; ++j) {
+      const auto [b, t] = of(later_r, later_i + j);
+      fetch_row(call, b, t);
+    }
+    const auto [b, t] = of(r, i);
+    const auto [later_b, later_t] = of(later_r, later_i);
     for (Index h = head; h < head_end; h += group) {
       const T* next = h + group < head_end ? &call.in(b, h + group, t, 0) : &call.in(later_b, head, later_t, 0);
       Lines<T> lines{cos,
@@ -192,8 +206,8 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
                      call.pairing,
                      &call.in(b, h, t, 0),
                      &call.out(b, h, t, 0),
-                     call.in.stride[2],
-                     call.out.stride[2],
+                     call.in.stride[axis],
+                     call.out.stride[axis],
                      call.in.stride[1],
                      call.out.stride[1],
                      count,
@@ -207,8 +221,8 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
       turn<order, stream>(call, lines, scratch);
     }
     left -= count;
-    b = later_b;
-    t = later_t;
+    r = later_r;
+    i = later_i;
   }
   if constexpr (stream) hwy::FlushStream();
 }
