@@ -105,7 +105,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const simd::MemoryWalk& walk = simd::memory_walk();
   call.prefetch = call.from_memory && walk.prefetch;
   call.in_turns = walk.quarters && bytes >= least_in_turns<T>();
-  call.heads_at_once = walk.heads;
+  call.heads_at_once = call.from_memory ? walk.heads : 8;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);
 
   // One task for what one thread does in a few microseconds; else several per worker, whole tokens if there are enough.
