@@ -29,18 +29,18 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
   const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
   const Index ahead = lines_ahead(l);
-  for (Index token = 0; token < l.tokens; ++token) {
-    runs_of_heads(l, ahead, token, [&](Index head, Index count, const Bfloat16* soon) HWY_ATTR {
-      const Index most = touch ? Index{4} : count;
-      for (Index done = 0; done < count; done += most) {
-        const Index now = head + done, heads = HWY_MIN(most, count - done);
-        if (touch) {
-          for (Index k = 0; k < heads; ++k) touch_in_order(l.line_in(token, now + k), l.pairs);
-        }
-        turn_lines({l.cos[token], l.sin[token], l.negative_sin, stream, l.line_in(token, now), l.line_out(token, now),
-                    l.in_head, l.out_head, heads, l.pairs, soon == nullptr ? nullptr : soon + done * l.in_head});
+  for (Index token = 0, tokens = 0; token < l.tokens; token += tokens) {
+    for (Index head = 0, heads = 0; head < l.heads; head += heads) {
+      const Run<Bfloat16> run = run_from(l, ahead, token, head);
+      tokens = touch ? 1 : run.tokens;
+      heads = touch ? HWY_MIN(run.heads, Index{4}) : run.heads;
+      const Bfloat16* in = l.line_in(token, head);
+      if (touch) {
+        for (Index h = 0; h < heads; ++h) touch_in_order(in + h * l.in_head, l.pairs);
       }
-    });
+      turn_lines({l.cos + token, l.sin + token, l.negative_sin, stream, in, l.line_out(token, head), l.in_token,
+                  l.out_token, l.in_head, l.out_head, tokens, heads, l.pairs, run.soon});
+    }
   }
 #else
   (void)l;

@@ -5,15 +5,16 @@
 
 namespace bearing {
 
-/// Heads of one token; the phases in natural order. The fields are as in Lines (rope_lines-inl.h).
+/// Heads of several tokens; the phases in natural order. The fields are as in Lines (rope_lines-inl.h).
 struct Bf16Lines {
-  const float* cos;
-  const float* sin;
+  const float* const* cos;
+  const float* const* sin;
   bool negative_sin, stream;
   const Bfloat16* in;
   Bfloat16* out;
-  Index in_head, out_head, heads, pairs;
-  const Bfloat16* soon;  ///< what to fetch while the first head turns, and then in_head further on; null: nothing
+  Index in_token, out_token, in_head, out_head, tokens, heads, pairs;
+  const Bfloat16*
+      soon;  ///< what to fetch while the first line turns, and for others as far from it as they are; null: nothing
 };
 
 /// The number of pairs must be a multiple of this.

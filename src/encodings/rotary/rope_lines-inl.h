@@ -110,35 +110,28 @@ HWY_INLINE Index lines_ahead(const Lines<T>& l) {
   return HWY_MAX(1, prefetch_distance<T>() / (2 * l.pairs * static_cast<Index>(sizeof(T))));
 }
 
-/// The line that comes that much later. That is another head of the token, or of the next one, or the same head of a
-/// later token, whichever lies there.
+/// Lines that turn together: from one on, so many heads of so many tokens. Meanwhile others should be fetched, which
+/// lie as far from `soon` as these do from their first one; null: none.
 template <class T>
-struct LineAhead {
-  const T* from;
-  Index heads;  ///< how many heads of that token lie from there on
-
-  HWY_INLINE LineAhead(const Lines<T>& l, Index ahead, Index token, Index head) {
-    Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
-    for (; other >= l.heads; other -= l.heads) ++later;
-    from = later < l.tokens ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
-    heads = l.heads - other;
-  }
+struct Run {
+  Index tokens, heads;
+  const T* soon;
 };
 
-/// body(head, count, soon) for runs of a token's heads: while heads head … head + count − 1 turn, as many lines from
-/// `soon` on, in_head apart, should be fetched. Null: none.
-template <class T, class Body>
-HWY_INLINE void runs_of_heads(const Lines<T>& l, Index ahead, Index token, const Body& body) {
-  for (Index head = 0, count = 0; head < l.heads; head += count) {
-    count = l.heads - head;
-    const T* soon = nullptr;
-    if (ahead != 0) {
-      const LineAhead<T> later(l, ahead, token, head);
-      soon = later.from;
-      count = HWY_MIN(count, later.heads);
-    }
-    body(head, count, soon);
-  }
+/// As long a run as there is from a line on. What it fetches comes `ahead` lines later: another head of the token, or
+/// of the next one, or the same head of a later token, whichever lies there.
+template <class T>
+HWY_INLINE Run<T> run_from(const Lines<T>& l, Index ahead, Index token, Index head) {
+  Run<T> run{l.tokens - token, l.heads - head, nullptr};
+  if (ahead == 0) return run;
+  Index later = l.heads_inside ? token : token + ahead, other = l.heads_inside ? head + ahead : head;
+  for (; other >= l.heads; other -= l.heads) ++later;
+  const bool here = later < l.tokens;
+  run.soon = here ? l.line_in(later, other) : l.next + (later - l.tokens) * l.in_token + other * l.in_head;
+  run.heads = HWY_MIN(run.heads, l.heads - other);
+  if (l.heads_inside) run.tokens = 1;
+  if (here) run.tokens = HWY_MIN(run.tokens, l.tokens - later);
+  return run;
 }
 
 /// Asks for a line of 2·pairs numbers; null: none.
@@ -149,15 +142,19 @@ HWY_INLINE void fetch_line(const T* line, Index pairs) {
   for (Index byte = 0; byte < bytes; byte += 64) hwy::Prefetch(reinterpret_cast<const char*>(line) + byte);
 }
 
-/// body(in, out, soon) for each of a token's heads: where it lies, and what should be fetched meanwhile.
+/// body(in, out, soon) for each of a token's heads: where it lies, and what should be fetched meanwhile. Outside of
+/// that loop stands what finds it (Zen 5, 64 MiB of float32 in halves: 0.97 of LIMIT, 0.85 inside).
 template <class T, class Body>
 HWY_INLINE void each_head(const Lines<T>& l, Index ahead, Index token, const Body& body) {
-  runs_of_heads(l, ahead, token, [&](Index head, Index count, const T* soon) HWY_ATTR {
-    const T* in = l.line_in(token, head);
+  for (Index head = 0; head < l.heads;) {
+    const Run<T> run = run_from(l, ahead, token, head);
+    const T *in = l.line_in(token, head), *soon = run.soon;
     T* out = l.line_out(token, head);
     const Index step = soon == nullptr ? 0 : l.in_head;
-    for (Index k = 0; k < count; ++k, in += l.in_head, out += l.out_head, soon += step) body(in, out, soon);
-  });
+    for (const Index end = head + run.heads; head < end; ++head, in += l.in_head, out += l.out_head, soon += step) {
+      body(in, out, soon);
+    }
+  }
 }
 
 }  // namespace bearing::HWY_NAMESPACE

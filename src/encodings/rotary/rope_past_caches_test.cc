@@ -79,6 +79,7 @@ TEST(RotatePastTheCaches, TheBitsAreThoseOfSingleTokensOnEveryTarget) {
   expect_right_past_the_caches<double>(32, true, Pairing::half);  // lines whose phases take all registers
   expect_right_past_the_caches<Bfloat16>(70, true, Pairing::half);
   expect_right_past_the_caches<Bfloat16>(32, true, Pairing::interleaved);
+  expect_right_past_the_caches<Bfloat16>(30, false, Pairing::half);
 }
 
 template <class T>
