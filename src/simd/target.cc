@@ -131,7 +131,8 @@ bool machine_has_amx_bf16() {
 
 /// Whether this build holds the target and this machine can run it. The build's own baseline needs no support.
 bool usable(const Named& target) {
-  const std::int64_t bits = (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS;
+  // Highway asks the processor anew each time, which takes long in a virtual machine.
+  static const std::int64_t bits = (hwy::SupportedTargets() | HWY_STATIC_TARGET) & HWY_TARGETS;
   return (target.bit & bits) != 0 && (!target.bf16 || machine_has_avx512_bf16());
 }
 
