@@ -1,6 +1,7 @@
 #pragma once
 
 #include "support/linear_cases.hpp"
+#include "support/targets.hpp"
 
 // Linear attention whose state decays, for tests: one set of checks for every kind of decay.
 
@@ -77,26 +78,42 @@ inline double decay_bound(const LinearData<double>& data, const LinearBounds& bo
   return sum * span;
 }
 
+/// Forward and backward on each target that on_targets(body) calls it on, against one reference.
+template <class T, class Kind, class OnTargets>
+void expect_decay_on(const LinearCase& given, const OnTargets& on_targets) {
+  SCOPED_TRACE(std::string(Kind::name) + " " + describe(given));
+  const Decaying<T, Kind> drawn(given);
+  LinearCase plain = drawn.c;
+  plain.inputs = plain.outputs = Layout::bhtd;
+  Decaying<double, Kind> truth(plain, drawn);
+  const LinearBounds bounds = truth.bounds(unit_of<T>());
+  const double bound = decay_bound(truth, bounds, static_cast<double>(given.q_len + given.k_len + 1));
+  truth.with_terms([&](const TermList<double>& list) {
+    (void)truth.reference(list);
+    truth.reference_backward(list);
+  });
+  on_targets([&] {
+    Decaying<T, Kind> data(given);
+    data.run_forward();
+    expect_rounded(data.out, truth.out, bounds.out, "out");
+    data.run_backward();
+    expect_rounded(data.d_q, truth.d_q, bounds.d_q, "d_q");
+    expect_rounded(data.d_k, truth.d_k, bounds.d_k, "d_k");
+    expect_rounded(data.d_v, truth.d_v, bounds.d_v, "d_v");
+    for (std::size_t x = 0; x < data.numbers.size(); ++x) {
+      ASSERT_NEAR(static_cast<double>(data.d_numbers[x]), truth.d_numbers[x], bound) << "gradient of number " << x;
+    }
+  });
+}
+
 template <class T, class Kind>
 void expect_decay(const LinearCase& given) {
-  SCOPED_TRACE(std::string(Kind::name) + " " + describe(given));
-  Decaying<T, Kind> data(given);
-  LinearCase plain = data.c;
-  plain.inputs = plain.outputs = Layout::bhtd;
-  Decaying<double, Kind> truth(plain, data);
-  const LinearBounds bounds = truth.bounds(unit_of<T>());
-  data.run_forward();
-  truth.with_terms([&](const TermList<double>& list) { (void)truth.reference(list); });
-  expect_rounded(data.out, truth.out, bounds.out, "out");
-  data.run_backward();
-  truth.with_terms([&](const TermList<double>& list) { truth.reference_backward(list); });
-  expect_rounded(data.d_q, truth.d_q, bounds.d_q, "d_q");
-  expect_rounded(data.d_k, truth.d_k, bounds.d_k, "d_k");
-  expect_rounded(data.d_v, truth.d_v, bounds.d_v, "d_v");
-  const double bound = decay_bound(truth, bounds, static_cast<double>(given.q_len + given.k_len + 1));
-  for (std::size_t x = 0; x < data.numbers.size(); ++x) {
-    ASSERT_NEAR(static_cast<double>(data.d_numbers[x]), truth.d_numbers[x], bound) << "gradient of number " << x;
-  }
+  expect_decay_on<T, Kind>(given, [](const auto& body) { body(); });
+}
+
+template <class T, class Kind>
+void expect_decay_on_every_target(const LinearCase& given) {
+  expect_decay_on<T, Kind>(given, [](const auto& body) { on_every_target(body); });
 }
 
 /// Kernel and reference against central differences of the reference, the decay's numbers among them.

@@ -150,18 +150,16 @@ TEST(Decay, ServesMasksGroupsAndOffsets) {
 }
 
 TEST(Decay, AgreesOnEveryTargetInEveryTypeAndLayout) {
-  test::on_every_target([] {
-    each_kind([]<class Kind>() {
-      LinearCase c = causal(70, 10, 37);
-      c.batch = 2, c.heads = 4, c.rope = true;
-      test::expect_decay<double, Kind>(c);
-      test::expect_decay<float, Kind>(c);
-      test::expect_decay<double, Kind>(divided(c));
-      test::expect_decay<float, Kind>(divided(c));
-      c.inputs = c.outputs = test::Layout::bthd;
-      test::expect_decay<Bfloat16, Kind>(c);
-      test::expect_decay<Float16, Kind>(c);
-    });
+  each_kind([]<class Kind>() {
+    LinearCase c = causal(70, 10, 37);
+    c.batch = 2, c.heads = 4, c.rope = true;
+    test::expect_decay_on_every_target<double, Kind>(c);
+    test::expect_decay_on_every_target<float, Kind>(c);
+    test::expect_decay_on_every_target<double, Kind>(divided(c));
+    test::expect_decay_on_every_target<float, Kind>(divided(c));
+    c.inputs = c.outputs = test::Layout::bthd;
+    test::expect_decay_on_every_target<Bfloat16, Kind>(c);
+    test::expect_decay_on_every_target<Float16, Kind>(c);
   });
 }
 

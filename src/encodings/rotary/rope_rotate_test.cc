@@ -34,7 +34,7 @@ std::string describe(const char* type, const Case& c) {
          ", seed " + std::to_string(c.seed);
 }
 
-/// Rotates on every target and compares with the reference, the guards and the first target's bits.
+/// Rotates on every target and compares with the guards and with the first target's bits, these with the reference.
 template <class T>
 void run(const Case& c) {
   SCOPED_TRACE(describe(test::type_name<T>(), c));
@@ -54,12 +54,15 @@ void run(const Case& c) {
     } else {
       rotate_to(table, x.read(), y.view(), at);
     }
-    EXPECT_TRUE(is_rotation(table.frequencies(), x, expected, y));
     EXPECT_TRUE(y.guards_intact()) << "wrote beside its output";
     EXPECT_TRUE(x.guards_intact()) << "wrote beside its input";
-    EXPECT_TRUE(y.says_something()) << "mostly zeros";
-    if (first.empty()) first = y.values();
-    EXPECT_TRUE(test::same_bits(y.values(), first)) << "not the bits of the best target";
+    if (first.empty()) {
+      EXPECT_TRUE(is_rotation(table.frequencies(), x, expected, y));
+      EXPECT_TRUE(y.says_something()) << "mostly zeros";
+      first = y.values();
+    } else {
+      EXPECT_TRUE(test::same_bits(y.values(), first)) << "not the bits of the best target";
+    }
   });
 }
 
