@@ -163,6 +163,8 @@ class ScoreData {
     fill(weights_, c.batch * c.heads * c.q_len * c.k_len);
     place(random, q_positions_, c.q_len, c.q_first);
     place(random, k_positions_, c.k_len, c.k_first);
+    q_places_ = places(q_positions(), c.q_len);
+    k_places_ = places(k_positions(), c.k_len);
     q32_.assign(q_.begin(), q_.end());
     k32_.assign(k_.begin(), k_.end());
     weights32_.assign(weights_.begin(), weights_.end());
@@ -214,22 +216,18 @@ class ScoreData {
   }
 
   /// What the reference is told of score (b, h, i, j).
-  Score at(Index b, Index h, Index i, Index j, double scale) {
-    const Positions query = q_positions(), key = k_positions();
-    for (Index axis = 0; axis < max_axes; ++axis) {
-      const auto a = static_cast<std::size_t>(axis);
-      q_place_[a] = query.real(std::min(axis, query.axes() - 1), b, i);
-      k_place_[a] = key.real(std::min(axis, key.axes() - 1), b, j);
-    }
+  Score at(Index b, Index h, Index i, Index j, double scale) const {
+    const double *query = q_places_.data() + (b * c_.q_len + i) * max_axes,
+                 *key = k_places_.data() + (b * c_.k_len + j) * max_axes;
     const Index kv = h / (c_.heads / c_.kv_heads);
     return {b,
             h,
             i,
             j,
-            q_place_[0],
-            k_place_[0],
-            q_place_.data(),
-            k_place_.data(),
+            *query,
+            *key,
+            query,
+            key,
             {q_.data() + ((b * c_.heads + h) * c_.q_len + i) * c_.dim, {c_.dim}, {1}},
             {k_.data() + ((b * c_.kv_heads + kv) * c_.k_len + j) * c_.dim, {c_.dim}, {1}},
             scale};
@@ -258,6 +256,16 @@ class ScoreData {
       }
     }
   }
+  /// On all axes, of which the last ones are alike.
+  std::vector<double> places(const Positions& at, Index n) const {
+    std::vector<double> all;
+    for (Index b = 0; b < c_.batch; ++b) {
+      for (Index x = 0; x < n; ++x) {
+        for (Index axis = 0; axis < max_axes; ++axis) all.push_back(at.real(std::min(axis, at.axes() - 1), b, x));
+      }
+    }
+    return all;
+  }
   Positions positions(const std::vector<double>& at, Index n, Index first) const {
     if (c_.place == Place::offsets && c_.axes == 1) return Positions(first);
     return Positions(dense(at.data(), c_.axes, c_.batch, n));
@@ -266,7 +274,7 @@ class ScoreData {
   ScoreCase c_;
   std::vector<double> q_, k_, weights_, q_positions_, k_positions_;
   std::vector<float> q32_, k32_, weights32_;
-  std::array<double, max_axes> q_place_{}, k_place_{};
+  std::vector<double> q_places_, k_places_;  ///< [batch, token, axis]
 };
 
 /// Shapes that a kernel may trip over: one token, odd lengths, more than one tile each way, a decode step, grouped
@@ -354,16 +362,19 @@ void expect_gradients(const Make& make, Params& params, const std::vector<ScoreC
     params.clear_grads();
     const auto encoding = make.template operator()<double>(params);
     add_scores_backward(with(encoding), data.inputs<double>(scale), data.weights<double>(), data.grads());
-    const auto loss = [&] {
-      double sum = 0;
-      over_scores(c, [&](Index b, Index h, Index i, Index j) {
-        sum += data.weight(b, h, i, j) * reference(params, data.at(b, h, i, j, scale));
-      });
-      return sum;
-    };
-    const auto compare = [&](std::vector<double>& values, const std::vector<double>& grads, const std::string& what) {
+    // follows(x, b, h, i, j): whether score (b, h, i, j) follows from element x; the others are left out of the loss.
+    const auto compare = [&](std::vector<double>& values, const std::vector<double>& grads, const std::string& what,
+                             const auto& follows) {
       const std::size_t stride = std::max<std::size_t>(1, values.size() / 400);
       for (std::size_t x = 0; x < values.size(); x += stride) {
+        const auto loss = [&] {
+          double sum = 0;
+          over_scores(c, [&](Index b, Index h, Index i, Index j) {
+            if (!follows(static_cast<Index>(x), b, h, i, j)) return;
+            sum += data.weight(b, h, i, j) * reference(params, data.at(b, h, i, j, scale));
+          });
+          return sum;
+        };
         const double value = values[x];
         values[x] = value + step;
         const double above = loss();
@@ -377,10 +388,15 @@ void expect_gradients(const Make& make, Params& params, const std::vector<ScoreC
       }
     };
     for (std::size_t p = 0; p < params.count(); ++p) {
-      compare(params.values(p), params.grads(p), "parameter " + std::to_string(p));
+      compare(params.values(p), params.grads(p), "parameter " + std::to_string(p),
+              [](Index, Index, Index, Index, Index) { return true; });
     }
-    compare(data.q(), data.d_q, "q");
-    compare(data.k(), data.d_k, "k");
+    compare(data.q(), data.d_q, "q",
+            [&](Index x, Index b, Index h, Index i, Index) { return x / c.dim == (b * c.heads + h) * c.q_len + i; });
+    // A score may follow from other keys of its head, too.
+    compare(data.k(), data.d_k, "k", [&](Index x, Index b, Index h, Index, Index) {
+      return x / c.dim / c.k_len == b * c.kv_heads + h / (c.heads / c.kv_heads);
+    });
   }
 }
 
