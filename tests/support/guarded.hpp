@@ -65,10 +65,15 @@ class Guarded {
     Index first = guard + (layout == Layout::odd_address ? 1 : 0);
     if (layout == Layout::reversed && view_.size() > 0) first += span - 1;
     view_.data = memory_.data() + first;
-    owned_.resize(memory_.size(), false);
-    for_each([&](Index b, Index h, Index t, Index d) {
-      owned_[static_cast<std::size_t>(&view_(b, h, t, d) - memory_.data())] = true;
-    });
+    std::vector<char> owned(memory_.size(), 0);
+    char* const flags = owned.data();
+    T* const begin = memory_.data();
+    for_each([&](Index b, Index h, Index t, Index d) { flags[&view_(b, h, t, d) - begin] = 1; });
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      if (flags[i] != 0) continue;
+      if (i == 0 || flags[i - 1] != 0) gaps_.push_back({i, i});
+      gaps_.back().end = i + 1;
+    }
   }
   Guarded(Guarded&&) noexcept = default;  // the memory stays where it is
 
@@ -114,12 +119,11 @@ class Guarded {
   }
 
   bool guards_intact() const {
-    for (std::size_t i = 0; i < memory_.size(); ++i) {
-      if (owned_[i]) continue;
-      unsigned char bytes[sizeof(T)];
-      std::memcpy(bytes, &memory_[i], sizeof(T));
-      for (unsigned char byte : bytes) {
-        if (byte != canary) return false;
+    const auto* const bytes = reinterpret_cast<const unsigned char*>(memory_.data());
+    for (const Gap& gap : gaps_) {
+      const unsigned char* const end = bytes + gap.end * sizeof(T);
+      for (const unsigned char* byte = bytes + gap.begin * sizeof(T); byte != end; ++byte) {
+        if (*byte != canary) return false;
       }
     }
     return true;
@@ -139,7 +143,10 @@ class Guarded {
   static constexpr Index guard = 64;
   static constexpr unsigned char canary = 0xA5;
   std::vector<T> memory_;
-  std::vector<bool> owned_;
+  struct Gap {
+    std::size_t begin, end;
+  };
+  std::vector<Gap> gaps_;  ///< what no element owns
   View<T, 4> view_{};
 };
 

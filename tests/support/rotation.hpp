@@ -60,9 +60,9 @@ template <class T>
   const Index heads = x.view().shape[1], time = x.view().shape[2], dim = x.view().shape[3];
   const Index rows = x.view().shape[0] * heads * time;
   const std::vector<T> from = x.values(), got = y.values();
-  std::vector<bool> turns(static_cast<std::size_t>(dim), false);
+  std::vector<char> turns(static_cast<std::size_t>(dim), 0);
   for (Index i = 0; i < frequencies.pairs(); ++i) {
-    for (Index d : elements(frequencies, i)) turns[static_cast<std::size_t>(d)] = true;
+    for (Index d : elements(frequencies, i)) turns[static_cast<std::size_t>(d)] = 1;
   }
   const auto fail = [&](Index row, Index d, double wanted, double bound) {
     return ::testing::AssertionFailure() << "[batch " << row / time / heads << ", head " << row / time % heads
@@ -75,7 +75,7 @@ template <class T>
     double maximum = 0;
     for (Index d = 0; d < dim; ++d) maximum = std::max(maximum, std::abs(expected[at(d)]));
     for (Index d = 0; d < dim; ++d) {
-      if (!turns[static_cast<std::size_t>(d)] && std::memcmp(&got[at(d)], &from[at(d)], sizeof(T)) != 0) {
+      if (turns[static_cast<std::size_t>(d)] == 0 && std::memcmp(&got[at(d)], &from[at(d)], sizeof(T)) != 0) {
         return fail(row, d, to_double(from[at(d)]), 0);
       }
     }

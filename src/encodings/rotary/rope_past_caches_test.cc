@@ -28,15 +28,15 @@ class Large {
   }
   /// Whether out is what every token alone gives.
   bool is_right(const RopeTable<Compute<T>>& table) {
+    const View<const T, 4> in = read(), out = view(out_);
     std::vector<T> one(static_cast<std::size_t>(heads_ * dim));
     for (Index t = 0; t < time(); ++t) {
       for (Index h = 0; h < heads_; ++h) {
-        for (Index d = 0; d < dim; ++d) one[static_cast<std::size_t>(h * dim + d)] = read()(0, h, t, d);
+        std::memcpy(one.data() + h * dim, &in(0, h, t, 0), dim * sizeof(T));
       }
       rotate(table, bhtd(one.data(), 1, heads_, 1, dim), Positions(t));
       for (Index h = 0; h < heads_; ++h) {
-        const T* row = &view(out_)(0, h, t, 0);
-        if (std::memcmp(row, one.data() + h * dim, dim * sizeof(T)) != 0) return false;
+        if (std::memcmp(&out(0, h, t, 0), one.data() + h * dim, dim * sizeof(T)) != 0) return false;
       }
     }
     return true;
