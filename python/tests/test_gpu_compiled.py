@@ -24,6 +24,8 @@ from bearing.torch.triton import norm as norms
 from bearing.torch.triton import rotate as kernels
 from compiled import TARGETS, code_of, kinds_of, recorded
 
+NORMS = ("norm_kernel", "norm_both_kernel")
+
 
 def rotation(dtype, pairing, positions=0, rows=0, angles="exact", apart=False, **spec):
     """The launch that turns queries and keys of a model's size. apart: their heads do not lie together."""
@@ -119,6 +121,22 @@ def test_norm_and_rotation_spill_nothing(target):
         norms.norm_rotate(q, torch.empty(128), 1e-6, 0, form, "bhtd")
         norms.norm_rotate(q, torch.empty(128), 1e-6, 0, form, "bhtd", q)
     assert len(launches) == 2
+    spill_nothing(launches, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_norm_and_rotation_of_queries_and_keys_spill_nothing(target):
+    form = table_form(bearing.Rope(head_dim=128, pairing="half"), 8)
+    whole = torch.empty(1, 256, 48, 128, dtype=torch.bfloat16).transpose(1, 2)
+    xs, weights = (whole[:, :32], whole[:, 32:40]), (torch.empty(128),) * 2
+    with recorded(norms, "norm_both_kernel") as launches:
+        norms.norm_rotate_each(xs, weights, 1e-6, 0, form, "bhtd")
+        norms.norm_rotate_each(xs, weights, 1e-6, 0, form, "bhtd", xs)
+    assert len(launches) == 2
+    spill_nothing(launches, target)
+
+
+def spill_nothing(launches, target):
     for launch in launches:
         code = code_of(launch, target)
         assert code.spilled == 0 and code.local == 0
@@ -131,14 +149,15 @@ def test_a_step_at_another_position_is_not_compiled_again():
 
     def made(first, time):
         q = torch.empty(1, 32, time, 128, dtype=torch.bfloat16)
-        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, "norm_kernel") as normed:
+        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, *NORMS) as normed:
             kernels.rotate([q], first, forms[0], "bhtd", False)
             caches.rebase(q, forms[0], first, forms[1], first + 7, None, "bhtd")
             norms.norm_rotate(q, torch.empty(128), 1e-6, first, forms[0], "bhtd")
+            norms.norm_rotate_each((q, q), (torch.empty(128),) * 2, 1e-6, first, forms[0], "bhtd")
         return [kinds_of(launch) for launch in (*turned, *normed)]
 
     warm = made(100, 100)
-    assert len(warm) == 3
+    assert len(warm) == 4
     assert made(112, 100) == made(0, 100) == made(1, 100) == made(100, 112) == warm
 
 
@@ -150,16 +169,17 @@ def test_a_length_is_compiled_once_where_positions_and_slots_are_tensors():
     def made(time):
         q, k = (torch.empty(2, time, heads, 128, dtype=torch.bfloat16).transpose(1, 2) for heads in (32, 8))
         at, slots = (torch.zeros(2, time, dtype=torch.int64) for _ in range(2))
-        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, "norm_kernel") as normed:
+        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, *NORMS) as normed:
             kernels.rotate([q, k], at, forms[0], "bhtd", False)
             caches.rotate_to_cache(q, k, k, cache, cache, slots, at, forms[0], "bhtd", (1.0, 1.0))
             caches.rebase(cache, forms[0], at, forms[1], at, slots, "bhtd")
             caches.shift(cache, forms[0], 3, slots, "bhtd")
             norms.norm_rotate(q, torch.empty(128), 1e-6, at, forms[0], "bhtd")
+            norms.norm_rotate_each((q, k), (torch.empty(128),) * 2, 1e-6, at, forms[0], "bhtd")
         return [kinds_of(launch) for launch in (*turned, *normed)]
 
     warm = made(1024)
-    assert len(warm) == 5 and made(1023) == made(1041) == warm
+    assert len(warm) == 6 and made(1023) == made(1041) == warm
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -63,7 +63,11 @@ class Watch(TorchDispatchMode):
 def watched(call):
     """The launches of a call, which is made once before: what is kept is there then."""
     call()
-    with Watch() as watch, recorded(launch, "turn_kernel") as turned, recorded(norm, "norm_kernel") as normed:
+    with (
+        Watch() as watch,
+        recorded(launch, "turn_kernel") as turned,
+        recorded(norm, "norm_kernel", "norm_both_kernel") as normed,
+    ):
         call()
     assert not watch.seen
     return len(turned) + len(normed)
@@ -91,9 +95,12 @@ def test_launches_wait_for_nothing():
         ),
         "norm_rotate": lambda: norm.norm_rotate(q, weight, 1e-6, at, PLAIN.table, "bhtd"),
         "norm_rotate's backward": lambda: norm.norm_rotate(q, weight, 1e-6, at, PLAIN.table, "bhtd", q),
+        "norm_rotate of both": lambda: norm.norm_rotate_each(
+            (q, k), (weight,) * 2, 1e-6, at, PLAIN.table, "bhtd", (q, k)
+        ),
         "hub": lambda: hub._turn._init_fn(q, k, angles, angles, False, False, False),
     }
-    with recorded(launch, "turn_kernel"), recorded(norm, "norm_kernel"):
+    with recorded(launch, "turn_kernel"), recorded(norm, "norm_kernel", "norm_both_kernel"):
         for name, call in calls.items():
             assert watched(call) == 1, name
 
@@ -166,6 +173,8 @@ def test_calls_wait_for_nothing():
         assert out.shape == q.shape
         y = bt.norm_rotate(q, weight, rope=PLAIN, eps=1e-6, positions=at)
         assert y.device.type == "meta" and y.stride() == q.stride()
+        y, turned = bt.norm_rotate(q, weight, k=k, k_weight=weight, rope=PLAIN, eps=1e-6, positions=at)
+        assert y.stride() == q.stride() and turned.shape == k.shape
     assert not watch.seen
 
 

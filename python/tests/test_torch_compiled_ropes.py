@@ -43,6 +43,8 @@ def test_norms_and_caches_take_them(rope):
     weight = torch.rand(16)
     found = torch.compile(lambda a: bt.norm_rotate(a, weight, rope=rope, eps=1e-6), **WHOLE)(x)
     assert torch.equal(found, bt.norm_rotate(x, weight, rope=rope, eps=1e-6))
+    both = torch.compile(lambda q, k: bt.norm_rotate(q, weight, k=k, k_weight=weight, rope=rope, eps=1e-6), **WHOLE)
+    assert all(torch.equal(y, found) for y in both(x, x.clone()))
     moved, wanted = x.clone(), x.clone()
     torch.compile(lambda k: bt.shift(rope, 7, k), **WHOLE)(moved)
     bt.shift(rope, 7, wanted)

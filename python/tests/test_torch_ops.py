@@ -166,6 +166,21 @@ def test_the_op_of_rotation_passes_opcheck():
     )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_norm_and_rotation_of_queries_and_keys_are_two_calls(dtype):
+    q, k = tensor(2, 4, TIME, DIM, dtype=dtype), tensor(2, 2, TIME, DIM, dtype=dtype)
+    weights = [torch.rand(DIM, requires_grad=True) for _ in range(2)]
+    rest = {"rope": ROPE, "eps": 1e-6, "positions": 3}
+    apart = [bt.norm_rotate(x, weight, **rest) for x, weight in zip((q, k), weights, strict=True)]
+    with torch.autocast("cpu", dtype=torch.bfloat16):  # which changes nothing
+        found = bt.norm_rotate(q, weights[0], k=k, k_weight=weights[1], **rest)
+    assert all(torch.equal(a, b) for a, b in zip(found, apart, strict=True))
+    grads = [torch.autograd.grad(sum(y.sin().sum() for y in ys), (q, k, *weights)) for ys in (found, apart)]
+    assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
+    arguments = (q, weights[0], k, weights[1], 1e-6, None, 3, forms.table_form(ROPE, 16), "bhtd")
+    torch.library.opcheck(torch.ops.bearing.norm_rotate_both.default, arguments)
+
+
 def test_the_ops_of_rows_inputs_and_biases_pass_opcheck():
     pope = bt.Pope(bearing.Pope(head_dim=DIM), HEADS).double()
     one = pope.encoding()

@@ -96,6 +96,10 @@ def test_a_wrong_argument_is_named(name, wanted):
             assert refused >= 4, argument
 
 
+def normed(q, **rest):
+    return bt.norm_rotate(q, q[0, 0, 0], rope=ROPE, eps=1e-6, **rest)
+
+
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
@@ -161,6 +165,25 @@ def test_a_wrong_argument_is_named(name, wanted):
             r"\[attention\] encodings: must be modules .* got <class",
         ),
         (lambda q: bt.rotate(rope=ROPE), r"\[rotate\] xs: must be one tensor or more, got none"),
+        (lambda q: normed(q, k=q), r"\[norm_rotate\] k_weight: must be given beside k, got None"),
+        (lambda q: normed(q, k_weight=q[0, 0, 0]), r"\[norm_rotate\] k: must be given beside k_weight, got None"),
+        (
+            lambda q: normed(q, k=q[:, :1, :3], k_weight=q[0, 0, 0]),
+            r"\[norm_rotate\] k: must have the axes, batch, time and head_dim of x, \[2, .*, got \[2, 1, 3, ",
+        ),
+        (
+            lambda q: normed(q, k=q.double(), k_weight=q[0, 0, 0]),
+            r"\[norm_rotate\] k: must be torch.float32 on cpu, as x is, got torch.float64 on cpu",
+        ),
+        (
+            lambda q: normed(q, k=q, k_weight=q[0, 0, 0, :2]),
+            r"\[norm_rotate\] k_weight: must be \[\d+\] on cpu, got \[2\] on cpu",
+        ),
+        (lambda q: normed(q, k=q, k_weight=1), r"\[norm_rotate\] .*tensor"),
+        (
+            lambda q: normed(q, k=q, k_weight=q[0, 0, 0], layout="x"),
+            r"\[norm_rotate\] layout: must be one of",
+        ),
         (lambda q: bt.turn(POPE, q, side=1), r"\[turn\] side: must be a word, got 1"),
         (lambda q: bt.bias_matrix(T5, heads=None, q_len=1, k_len=1), r"\[bias_matrix\] heads: must be a whole number"),
         (

@@ -113,11 +113,13 @@ class Op:
     """A functional custom op ``bearing::name``. Its arguments are tensors, lists of tensors and constants.
 
     Without :meth:`register_autograd` its gradients have none of their own, and their backward says so. apart: an
-    argument of ``now``, the last and a truth value, that the op does not have: its default is the op's.
+    argument of ``now``, the last and a truth value, that the op does not have: its default is the op's. function: who is
+    called, for errors, where the op has another name.
     """
 
-    def __init__(self, name: str, now: Callable[..., Any], apart: str = "") -> None:
-        self.name = name.removesuffix("_backward")
+    def __init__(self, name: str, now: Callable[..., Any], apart: str = "", function: str = "") -> None:
+        self.own = name.removesuffix("_backward")
+        self.name = function or self.own
         self.plain = now
         schema = torch.library.infer_schema(now, mutates_args=()).replace(f", bool {apart}=True)", ")")
         self.custom = torch.library.custom_op(f"bearing::{name}", now, mutates_args=(), schema=schema)
@@ -181,7 +183,7 @@ class Op:
         if _C._is_tracing() and torch.onnx.is_in_onnx_export():
             raise RuntimeError(
                 f"[{self.name}] cannot be exported to ONNX, which has no such operator: export with dynamo=True and a "
-                f"custom_translation_table for torch.ops.bearing.{self.name}.default, or restore_rotary(model) first"
+                f"custom_translation_table for torch.ops.bearing.{self.own}.default, or restore_rotary(model) first"
             )
         if is_transformed():
             if _is_only_functionalized():

@@ -144,7 +144,7 @@ def _check(xs: Sequence[Tensor], layout: str) -> None:
             raise TypeError(f"[rotate_] xs: must be float64, float32, bfloat16 or float16, got {x.dtype}")
         if x.device != xs[0].device:
             raise TypeError(f"[rotate_] xs: must be on one device, got {xs[0].device} and {x.device}")
-        if _tokens(x, layout) != _tokens(xs[0], layout):
+        if tokens_of(x, layout) != tokens_of(xs[0], layout):
             raise _core.ShapeError(
                 f"[rotate_] xs: must have the same axes, batch, time and head_dim, got {list(xs[0].shape)} and "
                 f"{list(x.shape)}"
@@ -156,7 +156,7 @@ def _check(xs: Sequence[Tensor], layout: str) -> None:
             )
 
 
-def _tokens(x: Tensor, layout: str) -> list[int]:
+def tokens_of(x: Tensor, layout: str) -> list[int]:
     """All extents except heads."""
     heads = x.dim() - (2 if layout == "bthd" else 3)
     return [x.dim(), *(size for axis, size in enumerate(x.shape) if axis != heads or x.dim() < 3)]

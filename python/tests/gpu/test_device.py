@@ -40,6 +40,10 @@ class Steps:
     def norm(self):
         return (bt.norm_rotate(self.q, self.weight, rope=ROPE, eps=1e-6, positions=self.at),)
 
+    def norms(self):
+        rest = {"rope": ROPE, "eps": 1e-6, "positions": self.at}
+        return bt.norm_rotate(self.q, self.weight, k=self.k, k_weight=self.weight, **rest)
+
     def written(self):
         out = bt.rotate_to_cache(self.q, self.k, self.v, *self.caches, self.slots, rope=ROPE, positions=self.at)
         return out, *self.caches
@@ -59,7 +63,7 @@ class Steps:
 
 
 FIXED = bt.Rope(ROPE.spec, angles="fixed_point")
-NAMES = ["rotate", "counted", "fixed_point", "in_place", "norm", "written", "moved", "trained"]
+NAMES = ["rotate", "counted", "fixed_point", "in_place", "norm", "norms", "written", "moved", "trained"]
 
 
 def copies(found):

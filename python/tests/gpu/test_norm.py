@@ -85,6 +85,74 @@ def test_layouts_and_compiled_calls(device):
     assert torch.equal(*(torch.autograd.grad(out.sum(), weight)[0] for out in (whole, y)))
 
 
+def counted(monkeypatch):
+    """How many launches there were."""
+    launches, run = [], norm._Launch.run
+    monkeypatch.setattr(norm._Launch, "run", lambda self, *args: (launches.append(self), run(self, *args))[1])
+    return launches
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pairing", "layout", "shares"),
+    [
+        (torch.bfloat16, "half", "bthd", None),
+        (torch.float32, "half", "bhtd", 3),
+        (torch.float64, "interleaved", "bhtd", None),
+    ],
+)
+def test_queries_and_keys_have_the_bits_of_two_calls_in_one_launch(dtype, pairing, layout, shares, device, monkeypatch):
+    """Views of one projection, each with tiles and, for shares, runs of its own."""
+    if shares:
+        monkeypatch.setattr(norm, "SHARES", shares)
+    heads, kv_heads, time, dim = (5, 2, 9, 12) if device == "cpu" else (16, 4, 300, 128)
+    part = bearing.RotaryPart(where="window", begin=3)
+    rope = bt.Rope(bearing.Rope(head_dim=dim, rotary_dim=dim // 2, pairing=pairing, part=part), 4)
+    whole = torch.randn(2, time, heads + 2 * kv_heads, dim).to(device, dtype).requires_grad_()
+    weights = [torch.rand(dim).to(device, kind).requires_grad_() for kind in (torch.float32, dtype)]
+    rest = {"rope": rope, "eps": EPS, "positions": torch.arange(time).to(device) + 1, "layout": layout}
+
+    def views():
+        turned = whole.transpose(1, 2) if layout == "bhtd" else whole
+        axis = 1 if layout == "bhtd" else 2
+        return turned.narrow(axis, 0, heads), turned.narrow(axis, heads, kv_heads)
+
+    q, k = views()
+    apart = [bt.norm_rotate(x, weight, **rest) for x, weight in zip((q, k), weights, strict=True)]
+    d_ys = [torch.randn(y.shape).to(device, dtype) for y in apart]
+    wanted = [torch.autograd.grad(y, (x, w), d) for y, x, w, d in zip(apart, (q, k), weights, d_ys, strict=True)]
+    launches = counted(monkeypatch)
+    q, k = views()
+    found = bt.norm_rotate(q, weights[0], k=k, k_weight=weights[1], **rest)
+    assert len(launches) == 1
+    assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in zip(found, apart, strict=True))
+    d_q, d_k, *d_weights = torch.autograd.grad(found, (q, k, *weights), d_ys, retain_graph=True)
+    assert len(launches) == 2
+    gradients = [(d_q, d_weights[0]), (d_k, d_weights[1])]
+    for one, other in zip(gradients, wanted, strict=True):
+        assert all(torch.equal(a, b) and a.dtype is b.dtype for a, b in zip(one, other, strict=True))
+    (d_weight,) = torch.autograd.grad(found[1], weights[1], d_ys[1])  # of keys alone
+    assert len(launches) == 3 and torch.equal(d_weight, d_weights[1])
+
+
+def test_queries_and_keys_of_nothing_and_in_compiled_code(device):
+    rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))
+    q, k = torch.randn(1, 3, 2, 8).to(device), torch.randn(1, 1, 2, 8).to(device)
+    weight = torch.rand(8).to(device).requires_grad_()
+
+    def call(q, k):
+        return bt.norm_rotate(q, weight, k=k, k_weight=weight, rope=rope, eps=EPS, positions=3)
+
+    apart = [bt.norm_rotate(x, weight, rope=rope, eps=EPS, positions=3) for x in (q, k)]
+    whole = torch.compile(call, fullgraph=True, backend="aot_eager")(q, k)
+    assert all(torch.equal(a, b) for a, b in zip(whole, apart, strict=True))
+    sums = [torch.autograd.grad(sum(y.sum() for y in ys), weight)[0] for ys in (whole, apart)]
+    assert torch.equal(*sums)
+    turned, none = call(q, k[:, :0])
+    assert torch.equal(turned, apart[0]) and none.shape == (1, 0, 2, 8)
+    found = torch.autograd.grad((turned, none), weight, (torch.ones_like(turned), none), retain_graph=True)[0]
+    assert torch.equal(found, torch.autograd.grad(turned.sum(), weight)[0])
+
+
 def test_a_weight_of_another_length_is_refused(device):
     with pytest.raises(bearing.ShapeError, match=r"\[norm_rotate\] weight: must be \[8\]"):
         rope = bt.Rope(bearing.Rope(head_dim=8, pairing="half"))

@@ -45,19 +45,18 @@ def _down(x):
     return tl.sum(tl.sum(x, 1), 0)
 
 
-@triton.jit(do_not_specialize=["time", "first", "rows", "at_a", "at_b"])  # as turn_kernel
-def norm_kernel(
-    x, y, d_y, d_w, weight, at, turns, axis, places, cos_table, sin_table, time, heads, begin, first, rows,
+@triton.jit
+def _norm_heads(
+    program, x, y, d_y, d_w, weight, at, turns, axis, places, cos_table, sin_table, time, heads, begin, first, rows,
     x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, d_b, d_h, d_t, d_d, at_a, at_b, at_t, table_row,
     EPS: tl.constexpr, PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, KEPT: tl.constexpr,
     AXES: tl.constexpr, GIVEN: tl.constexpr, ARITHMETIC: tl.constexpr, DIM: tl.constexpr, BR: tl.constexpr,
     BACKWARD: tl.constexpr, BT: tl.constexpr, BH: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
     RUNS: tl.constexpr,
 ):  # fmt: skip
-    """Forward y of x; with BACKWARD y is d_x of d_y, and each program writes its share of d_w [programs, DIM]."""
+    """The program's heads of x, and its share of d_w."""
     groups = (heads + HEADS - 1) // HEADS
     programs = ((time + BT - 1) // BT + RUNS - 1) // RUNS
-    program = tl.program_id(0)
     h = program % groups * HEADS
     b = (program // groups // programs).to(tl.int64)
     pair, rest = tl.arange(0, BP), tl.arange(0, BR)
@@ -118,3 +117,49 @@ def norm_kernel(
         tl.store(share + one, _down(sum_u), mask=turned)
         tl.store(share + two, _down(sum_v), mask=turned)
         tl.store(share + other, _down(sum_r), mask=kept)
+
+
+@triton.jit(do_not_specialize=["time", "first", "rows", "at_a", "at_b"])  # as turn_kernel
+def norm_kernel(
+    x, y, d_y, d_w, weight, at, turns, axis, places, cos_table, sin_table, time, heads, begin, first, rows,
+    x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, d_b, d_h, d_t, d_d, at_a, at_b, at_t, table_row,
+    EPS: tl.constexpr, PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, KEPT: tl.constexpr,
+    AXES: tl.constexpr, GIVEN: tl.constexpr, ARITHMETIC: tl.constexpr, DIM: tl.constexpr, BR: tl.constexpr,
+    BACKWARD: tl.constexpr, BT: tl.constexpr, BH: tl.constexpr, BP: tl.constexpr, HEADS: tl.constexpr,
+    RUNS: tl.constexpr,
+):  # fmt: skip
+    """Forward y of x; with BACKWARD y is d_x of d_y, and each program writes its share of d_w [programs, DIM]."""
+    _norm_heads(
+        tl.program_id(0), x, y, d_y, d_w, weight, at, turns, axis, places, cos_table, sin_table, time, heads, begin, first, rows,
+        x_b, x_h, x_t, x_d, y_b, y_h, y_t, y_d, d_b, d_h, d_t, d_d, at_a, at_b, at_t, table_row,
+        EPS, PAIRS, PAIRING, SOURCE, KEPT, AXES, GIVEN, ARITHMETIC, DIM, BR, BACKWARD, BT, BH, BP, HEADS, RUNS,
+    )  # fmt: skip
+
+
+@triton.jit(do_not_specialize=["time", "programs0", "first", "rows", "at_a", "at_b"])
+def norm_both_kernel(
+    x0, y0, d_y0, d_w0, weight0, x1, y1, d_y1, d_w1, weight1, at, turns, axis, places, cos_table, sin_table,
+    time, heads0, heads1, programs0, begin, first, rows,
+    x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, d0_b, d0_h, d0_t, d0_d,
+    x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d, d1_b, d1_h, d1_t, d1_d, at_a, at_b, at_t, table_row,
+    EPS: tl.constexpr, PAIRS: tl.constexpr, PAIRING: tl.constexpr, SOURCE: tl.constexpr, KEPT: tl.constexpr,
+    AXES: tl.constexpr, GIVEN: tl.constexpr, ARITHMETIC: tl.constexpr, DIM: tl.constexpr, BR: tl.constexpr,
+    BACKWARD: tl.constexpr, BP: tl.constexpr, BT0: tl.constexpr, BH0: tl.constexpr, HEADS0: tl.constexpr,
+    RUNS0: tl.constexpr, BT1: tl.constexpr, BH1: tl.constexpr, HEADS1: tl.constexpr, RUNS1: tl.constexpr,
+):  # fmt: skip
+    """The same of two tensors, each with tiles of its own, as if alone: so it has the bits of two launches. The first has
+    programs0 of the programs."""
+    program = tl.program_id(0)
+    if program < programs0:
+        _norm_heads(
+            program, x0, y0, d_y0, d_w0, weight0, at, turns, axis, places, cos_table, sin_table, time, heads0, begin, first, rows,
+            x0_b, x0_h, x0_t, x0_d, y0_b, y0_h, y0_t, y0_d, d0_b, d0_h, d0_t, d0_d, at_a, at_b, at_t, table_row,
+            EPS, PAIRS, PAIRING, SOURCE, KEPT, AXES, GIVEN, ARITHMETIC, DIM, BR, BACKWARD, BT0, BH0, BP, HEADS0, RUNS0,
+        )  # fmt: skip
+    else:
+        _norm_heads(
+            program - programs0, x1, y1, d_y1, d_w1, weight1, at, turns, axis, places, cos_table, sin_table, time, heads1, begin,
+            first, rows,
+            x1_b, x1_h, x1_t, x1_d, y1_b, y1_h, y1_t, y1_d, d1_b, d1_h, d1_t, d1_d, at_a, at_b, at_t, table_row,
+            EPS, PAIRS, PAIRING, SOURCE, KEPT, AXES, GIVEN, ARITHMETIC, DIM, BR, BACKWARD, BT1, BH1, BP, HEADS1, RUNS1,
+        )  # fmt: skip
