@@ -97,13 +97,18 @@ def sources(sizes: Sizes, device: str) -> Iterator[Case]:
 
 
 def normed(sizes: Sizes, device: str) -> Iterator[Case]:
-    """Queries normalised and rotated, forward and backward."""
-    q, _ = heads(sizes, 2, sizes.tokens, torch.bfloat16, device)
+    """Queries normalised and rotated, forward and backward, and with keys."""
+    q, k = heads(sizes, 2, sizes.tokens, torch.bfloat16, device)
     rope, weight = rope_of(sizes), torch.ones(sizes.dim, device=device)
     name = f"bfloat16, {sizes.tokens} tokens"
     copy, moved = copy_of(q)
     call = lambda: bt.norm_rotate(q, weight, rope=rope, eps=1e-6)
     yield Case(f"norm_rotate, forward, {name}", call, {"copy of the same bytes": copy}, moved=moved)
+    both = lambda: bt.norm_rotate(q, weight, k=k, k_weight=weight, rope=rope, eps=1e-6)
+    apart = lambda: tuple(bt.norm_rotate(x, weight, rope=rope, eps=1e-6) for x in (q, k))
+    copy, moved = copy_of(q, k)
+    others = {"copy of the same bytes": copy, "two calls": apart}
+    yield Case(f"norm_rotate, queries and keys, {name}", both, others, moved=moved)
     leaf = q.detach().requires_grad_()
     turned = bt.norm_rotate(leaf, weight.requires_grad_(), rope=rope, eps=1e-6)
     d, (three, bytes_of_three) = torch.randn_like(turned), copy_of(q, q[: (q.shape[0] + 1) // 2])

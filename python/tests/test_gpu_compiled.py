@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent / "gpu"))
 import bearing
 from bearing.torch.encoding import table_form
 from bearing.torch.triton import cache as caches
-from bearing.torch.triton import hub
+from bearing.torch.triton import hub, norm_cache
 from bearing.torch.triton import launch as launches_of
 from bearing.torch.triton import norm as norms
 from bearing.torch.triton import rotate as kernels
@@ -136,6 +136,21 @@ def test_norm_and_rotation_of_queries_and_keys_spill_nothing(target):
     spill_nothing(launches, target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_norm_and_rotation_into_a_cache_spill_nothing(target):
+    form = table_form(bearing.Rope(head_dim=128, pairing="half"), 8)
+    whole, slots = torch.empty(2, 256, 48, 128, dtype=torch.bfloat16).transpose(1, 2), torch.zeros(2, 256).long()
+    q, k, v = whole[:, :32], whole[:, 32:40], whole[:, 40:]
+    with recorded(norm_cache, "norm_to_cache_kernel") as launches:
+        for kind, scales in ((torch.bfloat16, (1.0, 1.0)), (torch.float8_e4m3fn, (0.5, 0.5))):
+            cache = torch.empty(64, 8, 16, 128, dtype=kind)
+            at, weights = torch.arange(256), (torch.empty(128),) * 2
+            rest = form, "bhtd", scales, weights, 1e-6
+            norm_cache.norm_rotate_to_cache(q, k, v, cache, cache, slots, at, *rest)
+    assert len(launches) == 2
+    spill_nothing(launches, target)
+
+
 def spill_nothing(launches, target):
     for launch in launches:
         code = code_of(launch, target)
@@ -169,17 +184,24 @@ def test_a_length_is_compiled_once_where_positions_and_slots_are_tensors():
     def made(time):
         q, k = (torch.empty(2, time, heads, 128, dtype=torch.bfloat16).transpose(1, 2) for heads in (32, 8))
         at, slots = (torch.zeros(2, time, dtype=torch.int64) for _ in range(2))
-        with recorded(launches_of, "turn_kernel") as turned, recorded(norms, *NORMS) as normed:
+        with (
+            recorded(launches_of, "turn_kernel") as turned,
+            recorded(norms, *NORMS) as normed,
+            recorded(norm_cache, "norm_to_cache_kernel") as into,
+        ):
             kernels.rotate([q, k], at, forms[0], "bhtd", False)
             caches.rotate_to_cache(q, k, k, cache, cache, slots, at, forms[0], "bhtd", (1.0, 1.0))
             caches.rebase(cache, forms[0], at, forms[1], at, slots, "bhtd")
             caches.shift(cache, forms[0], 3, slots, "bhtd")
             norms.norm_rotate(q, torch.empty(128), 1e-6, at, forms[0], "bhtd")
             norms.norm_rotate_each((q, k), (torch.empty(128),) * 2, 1e-6, at, forms[0], "bhtd")
-        return [kinds_of(launch) for launch in (*turned, *normed)]
+            weights = (torch.empty(128),) * 2
+            rest = slots, at, forms[0], "bhtd", (1.0, 1.0), weights, 1e-6
+            norm_cache.norm_rotate_to_cache(q, k, k, cache, cache, *rest)
+        return [kinds_of(launch) for launch in (*turned, *normed, *into)]
 
     warm = made(1024)
-    assert len(warm) == 6 and made(1023) == made(1041) == warm
+    assert len(warm) == 7 and made(1023) == made(1041) == warm
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -29,6 +29,7 @@ from bearing.torch.triton import (
     hub,
     launch,
     norm,
+    norm_cache,
     rotate,
     runs_kernel,
 )
@@ -63,14 +64,17 @@ class Watch(TorchDispatchMode):
 def watched(call):
     """The launches of a call, which is made once before: what is kept is there then."""
     call()
-    with (
-        Watch() as watch,
-        recorded(launch, "turn_kernel") as turned,
-        recorded(norm, "norm_kernel", "norm_both_kernel") as normed,
-    ):
+    with Watch() as watch, all_recorded() as launches:
         call()
     assert not watch.seen
-    return len(turned) + len(normed)
+    return sum(map(len, launches))
+
+
+@contextlib.contextmanager
+def all_recorded():
+    kernels = (launch, "turn_kernel"), (norm, "norm_kernel", "norm_both_kernel"), (norm_cache, "norm_to_cache_kernel")
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(recorded(*names)) for names in kernels]
 
 
 def test_launches_wait_for_nothing():
@@ -98,9 +102,12 @@ def test_launches_wait_for_nothing():
         "norm_rotate of both": lambda: norm.norm_rotate_each(
             (q, k), (weight,) * 2, 1e-6, at, PLAIN.table, "bhtd", (q, k)
         ),
+        "rotate_to_cache with norms": lambda: norm_cache.norm_rotate_to_cache(
+            q, k, v, paged, paged, slots, at, PLAIN.table, "bhtd", (1.0, 1.0), (weight,) * 2, 1e-6
+        ),
         "hub": lambda: hub._turn._init_fn(q, k, angles, angles, False, False, False),
     }
-    with recorded(launch, "turn_kernel"), recorded(norm, "norm_kernel", "norm_both_kernel"):
+    with all_recorded():
         for name, call in calls.items():
             assert watched(call) == 1, name
 

@@ -30,6 +30,7 @@ from .dispatch import needs_op, with_or_without_numbers
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .in_place import is_distinct, share_memory
+from .normed import check_weight, normed
 from .ops import arithmetic_of, in_order_of
 from .rows import of_one_length
 from .triton import device
@@ -114,6 +115,9 @@ def rotate_to_cache(
     layout: Layout = "bhtd",
     k_scale: float | Tensor = 1.0,
     v_scale: float | Tensor = 1.0,
+    q_weight: Tensor | None = None,
+    k_weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
     """Rotates queries and keys, and writes the keys and the values into a paged cache; on a GPU in one launch.
 
@@ -126,6 +130,7 @@ def rotate_to_cache(
     rope: as :func:`bearing.torch.rotate` takes it, except for a table of given numbers.
     positions, layout: as there.
     k_scale, v_scale: positive, a number or a tensor without axes, one for all heads; 1 unless the caches are float8_e4m3fn.
+    q_weight, k_weight, eps: of norms before the rotation, as :func:`bearing.torch.norm_rotate` takes them; all or none.
 
     Under autocast q, k and v are cast to the type of the caches, or where these are float8_e4m3fn to autocast's own, unless
     they are float64.
@@ -146,7 +151,8 @@ def rotate_to_cache(
     )
     at, first = positions_of("rotate_to_cache", "positions", positions, slots.shape[0])
     form = text_of("rotate_to_cache", "rope", rope)
-    rest = k_cache, v_cache, slots, at, first, form, layout, k_scale, v_scale
+    _check_norms(q, q_weight, k_weight, eps)
+    rest = k_cache, v_cache, slots, at, first, form, layout, k_scale, v_scale, q_weight, k_weight, eps
     return _run(_write, _write_now, [k_cache, v_cache], q, k, v, *rest)
 
 
@@ -216,17 +222,28 @@ def _write_now(
     layout: str,
     k_scale: float,
     v_scale: float,
+    q_weight: Optional[Tensor] = None,
+    k_weight: Optional[Tensor] = None,
+    eps: Optional[float] = None,
 ) -> Tensor:
     _check_rows("rotate_to_cache", slots, k_cache)
     _check_memory("rotate_to_cache", ("k_cache", k_cache), ("v_cache", v_cache))
     at = first if positions is None else positions
+    scales, weights = (k_scale, v_scale), (q_weight, k_weight)
     if device.takes(q):
+        if q_weight is not None:
+            from .triton.norm_cache import norm_rotate_to_cache as norm_there
+
+            return norm_there(q, k, v, k_cache, v_cache, slots, at, form, layout, scales, weights, eps)
         from .triton.cache import rotate_to_cache as write_there
 
-        return write_there(q, k, v, k_cache, v_cache, slots, at, form, layout, (k_scale, v_scale))
+        return write_there(q, k, v, k_cache, v_cache, slots, at, form, layout, scales)
     small = k_cache.dtype is FLOAT8
     given = (q.detach(), k.detach().to(arithmetic_of(k.dtype)) if small else k.detach())
+    if q_weight is not None:
+        given = [normed(x, weight, eps) for x, weight in zip((q, k), weights, strict=True)]
     out, turned = (_core.rotate_to(_table(form, x), x, at, layout=layout) for x in given)
+    out, turned = out.to(q.dtype), turned if small else turned.to(k.dtype)
     for cache, rows, scale in ((k_cache, turned, k_scale), (v_cache, v, v_scale)):
         tokens = rows.transpose(1, 2) if layout == "bhtd" else rows
         blocks, places, kept = _places(cache, slots)
@@ -254,7 +271,8 @@ def _(k, by, slots, form, layout):
 
 @_write.register_fake
 @functools.partial(with_or_without_numbers, "rotate_to_cache")
-def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout, k_scale, v_scale):
+def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout, k_scale, v_scale,
+      q_weight=None, k_weight=None, eps=None):  # fmt: skip
     return in_order_of(q)
 
 
@@ -459,6 +477,21 @@ def _scale_of(name: str, scale: float | Tensor, dtype: torch.dtype) -> float:
             f"[rotate_to_cache] {name}: must be 1 unless the caches are {FLOAT8}, got {scale!r} for {dtype}"
         )
     return float(scale)
+
+
+def _check_norms(q: Tensor, q_weight: Tensor | None, k_weight: Tensor | None, eps: float | None) -> None:
+    given = {"q_weight": q_weight, "k_weight": k_weight, "eps": eps}
+    missing = [name for name, one in given.items() if one is None]
+    if len(missing) == 3:
+        return
+    if missing:
+        others = " and ".join(name for name in given if name not in missing)
+        raise TypeError(f"[rotate_to_cache] {missing[0]}: must be given beside {others}, got None")
+    if isinstance(eps, bool) or not isinstance(eps, Real):
+        raise TypeError(f"[rotate_to_cache] eps: must be a number, got {eps!r}")
+    _check("rotate_to_cache", q=q, q_weight=q_weight, k_weight=k_weight)
+    check_weight("rotate_to_cache", "q_weight", q_weight, q)
+    check_weight("rotate_to_cache", "k_weight", k_weight, q)
 
 
 def _check_caches(

@@ -13,7 +13,8 @@ from .dispatch import Op
 from .encoding import table_of
 from .functional import Layout, Positions, check_device, check_layout, positions_of
 from .in_place import tokens_of
-from .ops import arithmetic_of, in_order_of
+from .normed import check_weight, normed, unit_of
+from .ops import in_order_of
 from .triton import device
 from .words import in_words_of
 
@@ -75,20 +76,13 @@ def norm_rotate(
         raise TypeError(f"[norm_rotate] {other}: must be given beside {given}, got None")
     check_device("norm_rotate", x, weight, *((k, k_weight) if both else ()), kernels=True)
     check_layout("norm_rotate", layout)
-    _check_weight("weight", weight, x)
+    check_weight("norm_rotate", "weight", weight, x)
     if both:
         _check_keys(k, x, layout)
-        _check_weight("k_weight", k_weight, k)
+        check_weight("norm_rotate", "k_weight", k_weight, k)
     at, first = positions_of("norm_rotate", "positions", positions, x.shape[0] if x.dim() == 4 else 1)
     rest = eps, at, first, text_of("norm_rotate", "rope", rope), layout
     return _both(x, weight, k, k_weight, *rest) if both else _norm(x, weight, *rest)
-
-
-def _check_weight(name: str, weight: Tensor, x: Tensor) -> None:
-    if weight.shape != x.shape[-1:] or weight.device != x.device:
-        raise _core.ShapeError(
-            f"[norm_rotate] {name}: must be [{x.shape[-1]}] on {x.device}, got {list(weight.shape)} on {weight.device}"
-        )
 
 
 def _check_keys(k: Tensor, x: Tensor, layout: str) -> None:
@@ -112,8 +106,8 @@ def _norm_now(
         from .triton.norm import norm_rotate as norm_there
 
         return norm_there(x, weight, eps, at, table, layout)[0]
-    normed = _unit(x, eps)[0] * weight.detach().to(arithmetic_of(x.dtype))
-    return _rotate_to(table_of(table, normed.dtype), normed, at, layout=layout).to(x.dtype)
+    wide = normed(x, weight, eps)
+    return _rotate_to(table_of(table, wide.dtype), wide, at, layout=layout).to(x.dtype)
 
 
 def _norm_backward_now(
@@ -132,20 +126,13 @@ def _norm_backward_now(
 
         d_x, d_weight = norm_there(x, weight, eps, at, table, layout, d_y)
         return d_x, d_weight.to(weight.dtype)
-    unit, scale = _unit(x, eps)
+    unit, scale = unit_of(x, eps)
     wide = unit.dtype
     g = _core.rotate_backward_to(table_of(table, wide), d_y.detach().to(wide), at, layout=layout)
     d_weight = (g * unit).flatten(0, -2).sum(0)
     g = g * weight.detach().to(wide)
     d_x = scale * (g - unit * (g * unit).mean(-1, keepdim=True))
     return d_x.to(x.dtype), d_weight.to(weight.dtype)
-
-
-def _unit(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x divided by its root mean square, and what it was multiplied by, in the call's arithmetic."""
-    wide = x.detach().to(arithmetic_of(x.dtype))
-    scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
-    return wide * scale, scale
 
 
 def _both_now(

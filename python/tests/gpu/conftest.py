@@ -25,12 +25,12 @@ else:
 def few_programs(monkeypatch):
     """Triton's interpreter works through one program after the other: there need not be some for each processor. How work is
     cut is forgotten, as tests cut it in other ways."""
-    from bearing.torch.triton import cache, forward, launch, norm, rotate
+    from bearing.torch.triton import cache, forward, launch, norm, norm_cache, rotate
 
     if INTERPRETED:
         monkeypatch.setattr(launch, "PROGRAMS", 1)
     launch._plan.cache_clear()
-    for module in (rotate, cache, norm):
+    for module in (rotate, cache, norm, norm_cache):
         module._recipe.cache_clear()
     forward._steps.clear()
 

@@ -124,6 +124,31 @@ def test_caches_of_8_bits_are_written(dtype, pairing, device):
     assert (tokens(there[0].cpu().float()).abs() == 448).any()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "of_cache", "layout"),
+    [(torch.bfloat16, torch.bfloat16, "bthd"), (torch.float32, SMALL, "bhtd"), (torch.float64, torch.float64, "bhtd")],
+)
+def test_queries_and_keys_are_normalised_into_a_cache(dtype, of_cache, layout, device):
+    rope = bearing.Rope(head_dim=8, rotary_dim=6, pairing="half")
+    whole = torch.randn(2, 4, 7, 8).to(device, dtype).transpose(1, 2)  # views of one projection
+    q, k, v = whole[:, :3], whole[:, 3:5], whole[:, 5:, :, :5]
+    weights = torch.rand(8).to(device), torch.rand(8).to(device, dtype)
+    caches = [torch.randn(3, 2, 4, dim).to(device, of_cache) for dim in (8, 5)]
+    before, scales = [cache.clone() for cache in caches], (0.3, 2.5) if of_cache is SMALL else (1, 1)
+    rest = {"rope": rope, "eps": 1e-6, "positions": torch.randint(0, 5000, (2, 4)).to(device)}
+    given = [x if layout == "bhtd" else x.transpose(1, 2) for x in (q, k, v)]
+    norms = {"q_weight": weights[0], "k_weight": weights[1], "k_scale": scales[0], "v_scale": scales[1]}
+    out = bt.rotate_to_cache(*given, *caches, SLOTS.to(device), layout=layout, **norms, **rest)
+    turned = bt.norm_rotate(q, weights[0], k=k, k_weight=weights[1], **rest)
+    assert torch.equal(out if layout == "bhtd" else out.transpose(1, 2), turned[0])
+    for cache, rows, old, scale in zip(caches, (turned[1], v), before, scales, strict=True):
+        found, wanted, old = cache.cpu(), rows.cpu(), old.cpu()
+        if of_cache is SMALL:
+            found, wanted, old = found.view(torch.uint8), small(wanted, scale), old.view(torch.uint8)
+        assert torch.equal(tokens(found), wanted * (SLOTS >= 0)[:, None, :, None].to(wanted.dtype))
+        assert untouched(old, found)
+
+
 def test_caches_of_8_bits_move_in_place(device):
     cache = torch.randint(0, 256, (3, 2, 4, 8), dtype=torch.uint8)
     cache[(cache & 0x7F) == 0x7F] = 0  # no number
@@ -155,6 +180,16 @@ def test_a_compiled_decode_step_writes_the_cache(device):
     compiled = torch.compile(step, fullgraph=True, backend="aot_eager")
     found = compiled(q, k, v, *caches, torch.tensor([[7], [8]], device=device))
     assert torch.equal(found, wanted) and all(torch.equal(a, b) for a, b in zip(own, caches, strict=True))
+
+    def normed(q, k, v, k_cache, v_cache):
+        weight = torch.full((8,), 2.0, device=device)
+        return bt.rotate_to_cache(
+            q, k, v, k_cache, v_cache, slots, rope=rope, q_weight=weight, k_weight=weight, eps=1e-6
+        )
+
+    wanted = normed(q, k, v, *own)
+    assert torch.equal(torch.compile(normed, fullgraph=True, backend="aot_eager")(q, k, v, *caches), wanted)
+    assert all(torch.equal(a, b) for a, b in zip(own, caches, strict=True))
 
 
 def test_wrong_calls_say_what_must_hold(device):
@@ -221,6 +256,21 @@ def test_wrong_calls_say_what_must_hold(device):
             lambda: written(k.to(SMALL), k.to(SMALL), k_scale=torch.full((2,), 0.5)),
             TypeError,
             r"k_scale: must be a number larger than 0, got a tensor \[2\]; there are no scales for each head",
+        ),
+        (
+            lambda: written(k, k.clone(), q_weight=row[0, 0, 0], eps=1e-6),
+            TypeError,
+            r"^\[rotate_to_cache\] k_weight: must be given beside q_weight and eps, got None$",
+        ),
+        (
+            lambda: written(k, k.clone(), q_weight=row[0, 0, 0], k_weight=row[0, 0, 0, :3], eps=1e-6),
+            bearing.ShapeError,
+            r"^\[rotate_to_cache\] k_weight: must be \[8\] on .*, got \[3\] on ",
+        ),
+        (
+            lambda: written(k, k.clone(), q_weight=row[0, 0, 0], k_weight=row[0, 0, 0], eps="x"),
+            TypeError,
+            r"^\[rotate_to_cache\] eps: must be a number, got 'x'$",
         ),
         (
             lambda: bt.shift(LONG, -3.5, k),

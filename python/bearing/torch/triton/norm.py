@@ -60,7 +60,7 @@ class _Launch:
     """A launch of a kernel, except its tensors and the position that is counted from."""
 
     def __init__(
-        self, plans: Sequence[_Plan], kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple[int, ...],
+        self, plans: Sequence[Plan], kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple[int, ...],
         **constants: Any,
     ) -> None:  # fmt: skip
         self.programs, self.kept, self.sizes, self.rest = [plan.programs for plan in plans], kept, sizes, rest
@@ -96,7 +96,7 @@ def _recipe(
         check_heads("norm_rotate", x, view, shape.head_dim)
     batch, _, time, dim = views[0].shape
     heads = [view.shape[1] for view in views]
-    plans = [_plan(shape.pairs, batch, time, n, backward) for n in heads]
+    plans = [plan_of(shape.pairs, batch, time, n, backward) for n in heads]
     each = zip(views, *([heads_of(x, layout) for x in some] for some in (outs, templates[count:])), strict=True)
     strides = [step for three in each for one in three for step in one.stride()]
     tiles = {
@@ -122,7 +122,7 @@ def _recipe(
     return _Recipe([(*kind_of(out)[:3], device) for out in outs], made)
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """How a launch is cut into programs, as launch.Plan. runs: of tokens, that a program works through."""
 
     tokens: int
@@ -137,7 +137,7 @@ class _Plan(NamedTuple):
 SHARES = 2048  # of the gradient of a weight, at most, unless each program has one run
 
 
-def _plan(pairs: int, batch: int, time: int, heads: int, backward: bool) -> _Plan:
+def plan_of(pairs: int, batch: int, time: int, heads: int, backward: bool) -> Plan:
     """Small tiles, as threads of one warp meet for a head's norm, and others need not wait. In the backward a program has
     several runs, so that the shares of the weight's gradient are few."""
     wide, warps = power_of_2(pairs), 1 if backward else 2
@@ -150,4 +150,4 @@ def _plan(pairs: int, batch: int, time: int, heads: int, backward: bool) -> _Pla
     each = max(1, min(runs, batch * runs * groups // SHARES)) if backward else 1
     tile = min(max(1, rows // tokens), power_of_2(group))
     programs = batch * cdiv(runs, each) * groups if heads else 0
-    return _Plan(tokens, tile, wide, group, each, warps, programs)
+    return Plan(tokens, tile, wide, group, each, warps, programs)
