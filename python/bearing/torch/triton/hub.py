@@ -6,12 +6,15 @@ cosines and sines as the model makes them. It trains: the backward is the transp
 
 from __future__ import annotations
 
+import functools
 import re
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from .launch import Geometry, Source, launch
+from .device import for_good, kept
+from .launch import Geometry, Launch, Source, prepared
 
 # One name for each copy that is loaded, as ops are kept by name.
 _NAME = "bearing_rotary::turn_" + re.sub(r"\W", "_", __name__)
@@ -90,19 +93,38 @@ def _turn(
 ) -> tuple[Tensor, Tensor]:
     """Both rotated, or by the opposite angles."""
     outs = [torch.empty_like(x, memory_format=torch.preserve_format) for x in (q, k)]
-    pairs = [(_heads(x, time_first), _heads(y, time_first)) for x, y in zip((q, k), outs, strict=True)]
     half = cos.shape[-1] if once else cos.shape[-1] // 2
     if half:
         # The kernel reads both by the strides of one, and each row densely.
         cos, sin = (x.detach().contiguous()[..., :half] for x in (cos, sin))
-        source = Source("table", None, cos=cos, sin=sin)
-        groups = [pairs] if q.dtype is k.dtype else [pairs[:1], pairs[1:]]
-        for one, *other in groups:
-            launch(one, other[0] if other else None, None, _geometry(q, half), source, transposed=transposed)
+        heads = [_heads(x, time_first) for x in (q, outs[0], k, outs[1])]
+        kinds = tuple([(x.shape, x.stride(), x.dtype) for x in (*heads, cos, sin)])
+        for which, made in _launches(kinds, q.device, transposed):
+            made.run([heads[i] for i in which], None, None, None, cosines=(cos, sin))
     else:
         for out, x in zip(outs, (q, k), strict=True):
             out.copy_(x)
     return outs[0], outs[1]
+
+
+@kept(256)
+def _launches(
+    kinds: tuple[tuple[Sequence[int], Sequence[int], torch.dtype], ...], device: torch.device, transposed: bool
+) -> list[tuple[tuple[int, ...], Launch]]:
+    """What calls have in common whose tensors agree in extents, strides and types, those of the heads of q, of what it becomes, of k and
+    of what that becomes, of cosines and of sines: launches, each with its tensors by their places among the heads."""
+    *heads, cos, sin = (torch.empty_strided(*kind[:2], dtype=kind[2], device="meta") for kind in kinds)
+    (nothing,) = for_good(lambda: [torch.zeros(1)], device)  # where cosines are given, nothing is read of frequencies
+    shape = Geometry(heads[0].shape[-1], cos.shape[-1], 0, "half", "exact", 1, nothing, nothing, nothing)
+    prepare = functools.partial(
+        prepared, copied=None, shape=shape, source=Source("table", None, cos=cos, sin=sin), transposed=transposed
+    )
+    q, k = (heads[0], heads[1]), (heads[2], heads[3])
+    if q[0].dtype is k[0].dtype:
+        launches = [((0, 1, 2, 3, 0, 1), prepare(q, k))]
+    else:
+        launches = [((0, 1) * 3, prepare(q, None)), ((2, 3) * 3, prepare(k, None))]
+    return [(which, made) for which, made in launches if made]
 
 
 @_turn.register_fake
@@ -126,12 +148,6 @@ _turn.register_autograd(_backward, setup_context=_context)
 
 def _heads(x: Tensor, time_first: bool) -> Tensor:
     return x.detach().transpose(1, 2) if time_first else x.detach()
-
-
-def _geometry(x: Tensor, pairs: int) -> Geometry:
-    """Of a rotation whose cosines are given: nothing is read of the frequencies."""
-    nothing = x.detach().flatten()[:1] if x.is_contiguous() else x.detach()[:1, :1, :1, 0].flatten()
-    return Geometry(x.shape[-1], pairs, 0, "half", "exact", 1, nothing, nothing, nothing)
 
 
 class _ApplyRotary(nn.Module):

@@ -88,13 +88,15 @@ class Launch:
         old: Tensor | None,
         first: int = 0,
         old_first: int = 0,
+        cosines: Pair | None = None,
     ) -> None:
-        """tensors: x0, y0, x1, y1, x2 and y2; what there is none of may be any."""
-        nothing = self.kept[0]
+        """tensors: x0, y0, x1, y1, x2 and y2; what there is none of may be any. cosines: and sines, in place of those that it
+        was prepared with, which were like these."""
+        nothing, kept = self.kept[0], self.kept if cosines is None else (*self.kept[:-2], *cosines)
         given = (*tensors, *[nothing if x is None else x for x in (slots, at, old)])
-        args = (*given, *self.kept, *self.sizes, first, self.step, old_first, *self.rest)
+        args = (*given, *kept, *self.sizes, first, self.step, old_first, *self.rest)
         # All else that Triton looks at is the same.
-        alike = is_wide(first), is_wide(old_first), places_of(given)
+        alike = is_wide(first), is_wide(old_first), places_of(given if cosines is None else (*given, *cosines))
         with on(tensors[0]):
             self._started.run(alike, args)
 
