@@ -72,10 +72,10 @@ HWY_INLINE void in_this_order() { std::atomic_signal_fence(std::memory_order_seq
 /// 32 registers four vectors and the phases of eight take all but a few.
 inline constexpr int vectors_at_once(int vectors) { return BEARING_PHASE_VECTORS == 8 ? std::min(vectors, 4) : 1; }
 
-/// A line, or as much of it as there are phases for, whose halves are `pairs` apart. Fetches another one, unless it is
-/// null: beside the loads, as a burst of requests stops these (Zen 5, 64 MiB of float32 in halves: 0.99 of LIMIT, 0.83
-/// by a burst).
-template <PhaseOrder order, bool stream, int vectors, class T>
+/// A line, or as much of it as there are phases for, whose halves are `pairs` apart. With `fetch` it asks for another
+/// one beside the loads, as a burst of requests stops these (Zen 5, 64 MiB of float32 in halves: 0.97 of LIMIT, 0.83 by
+/// a burst).
+template <PhaseOrder order, bool stream, int vectors, bool fetch = false, class T>
 HWY_INLINE void turn_line(const PhasesInRegisters<Compute<T>, vectors>& phases, Index pairs, const T* in, T* out,
                           const T* soon = nullptr) {
   const hn::ScalableTag<Compute<T>> d;
@@ -90,7 +90,7 @@ HWY_INLINE void turn_line(const PhasesInRegisters<Compute<T>, vectors>& phases, 
     const auto load_beside_fetch = [&](Index half, Index k) HWY_ATTR {
       const Index at = half + k * lanes;
       const bool new_line = k * lanes * static_cast<Index>(sizeof(T)) % 64 == 0;
-      if (soon != nullptr && new_line) hwy::Prefetch(soon + first * lanes + at);
+      if (fetch && new_line) hwy::Prefetch(soon + first * lanes + at);
       return load(d, from + at);
     };
     if constexpr (order == PhaseOrder::doubled || order == PhaseOrder::spread) {
@@ -101,8 +101,14 @@ HWY_INLINE void turn_line(const PhasesInRegisters<Compute<T>, vectors>& phases, 
       }
       for (int k = 0; k < n; ++k) store<stream>(d, y[k], to + k * lanes);
     } else {
-      for (int k = 0; k < n; ++k, in_this_order()) y[k] = load_beside_fetch(0, k);
-      for (int k = 0; k < n; ++k, in_this_order()) y[n + k] = load_beside_fetch(pairs, k);
+      for (int k = 0; k < n; ++k) {
+        y[k] = load_beside_fetch(0, k);
+        if (fetch || k == n - 1) in_this_order();
+      }
+      for (int k = 0; k < n; ++k) {
+        y[n + k] = load_beside_fetch(pairs, k);
+        if (fetch || k == n - 1) in_this_order();
+      }
       for (int k = 0; k < n; ++k) {
         const auto u = y[k], v = y[n + k];
         y[k] = hn::Sub(hn::Mul(u, c[k]), hn::Mul(v, s[k]));
@@ -183,16 +189,23 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
     // parts are ahead, as they are for float16, which would be converted twice.
     if constexpr (order == PhaseOrder::natural && vectors == 8 && std::is_same_v<T, Compute<T>>) {
       if (touch && ahead == 0) {
-        each_head(l, ahead, token, [&](const T* in, T* out, const T*) HWY_ATTR {
-          turn_line_in_order<stream>(phases, l.pairs, in, out);
-        });
+        for (Index head = 0; head < l.heads; ++head) {
+          turn_line_in_order<stream>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
+        }
         continue;
       }
     }
-    each_head(l, ahead, token, [&](const T* in, T* out, const T* soon) HWY_ATTR {
-      if (touch) touch_in_order(in, l.pairs);
-      turn_line<order, stream, vectors>(phases, l.pairs, in, out, soon);
-    });
+    if (ahead != 0) {
+      each_head(l, ahead, token, [&](const T* in, T* out, const T* soon) HWY_ATTR {
+        if (touch) touch_in_order(in, l.pairs);
+        turn_line<order, stream, vectors, true>(phases, l.pairs, in, out, soon);
+      });
+      continue;
+    }
+    for (Index head = 0; head < l.heads; ++head) {
+      if (touch) touch_in_order(l.line_in(token, head), l.pairs);
+      turn_line<order, stream, vectors>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
+    }
   }
 }
 
