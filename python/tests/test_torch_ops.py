@@ -179,6 +179,9 @@ def test_norm_and_rotation_of_queries_and_keys_are_two_calls(dtype):
     assert all(torch.equal(a, b) for a, b in zip(*grads, strict=True))
     arguments = (q, weights[0], k, weights[1], 1e-6, None, 3, forms.table_form(ROPE, 16), "bhtd")
     torch.library.opcheck(torch.ops.bearing.norm_rotate_both.default, arguments)
+    whole = torch.randn(2, TIME, 6, DIM, dtype=dtype).transpose(1, 2)  # of one projection
+    q, k = whole[:, :4].requires_grad_(), whole[:, 4:].requires_grad_()
+    torch.library.opcheck(torch.ops.bearing.norm_rotate_both.default, (q, weights[0], k, *arguments[3:]))
 
 
 def test_the_ops_of_rows_inputs_and_biases_pass_opcheck():

@@ -24,7 +24,7 @@ struct MemoryWalk {
   /// Heads side by side, where they lie further apart than tokens: each is a stream. Zen 4, without fetching ahead:
   /// eight take 0.62 to 0.76 times as long as two with it, and sixteen 1.2 times, as a cache has eight ways for heads
   /// that lie 2^n bytes apart. Emerald Rapids, float32: 0.98 of LIMIT by four, 0.85 by two, 0.74 by eight, 0.76 by one.
-  /// Zen 5, bfloat16: 0.82 by two, 0.62 by four, 0.55 by one.
+  /// Zen 5, bfloat16: 0.82 of LIMIT by two, 0.62 by four, 0.55 by one.
   int heads;
 };
 const MemoryWalk& memory_walk();

@@ -30,7 +30,7 @@ from .dispatch import needs_op, with_or_without_numbers
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .in_place import is_distinct, share_memory
-from .normed import check_weight, normed
+from .normed import check_weight, in_order, normed
 from .ops import arithmetic_of, in_order_of
 from .rows import of_one_length
 from .triton import device
@@ -243,7 +243,7 @@ def _write_now(
     if q_weight is not None:
         given = [normed(x, weight, eps) for x, weight in zip((q, k), weights, strict=True)]
     out, turned = (_core.rotate_to(_table(form, x), x, at, layout=layout) for x in given)
-    out, turned = out.to(q.dtype), turned if small else turned.to(k.dtype)
+    out, turned = in_order(out, q), turned if small else turned.to(k.dtype)
     for cache, rows, scale in ((k_cache, turned, k_scale), (v_cache, v, v_scale)):
         tokens = rows.transpose(1, 2) if layout == "bhtd" else rows
         blocks, places, kept = _places(cache, slots)

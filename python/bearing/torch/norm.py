@@ -13,7 +13,7 @@ from .dispatch import Op
 from .encoding import table_of
 from .functional import Layout, Positions, check_device, check_layout, positions_of
 from .in_place import tokens_of
-from .normed import check_weight, normed, unit_of
+from .normed import check_weight, in_order, normed, unit_of
 from .ops import in_order_of
 from .triton import device
 from .words import in_words_of
@@ -107,7 +107,7 @@ def _norm_now(
 
         return norm_there(x, weight, eps, at, table, layout)[0]
     wide = normed(x, weight, eps)
-    return _rotate_to(table_of(table, wide.dtype), wide, at, layout=layout).to(x.dtype)
+    return in_order(_rotate_to(table_of(table, wide.dtype), wide, at, layout=layout), x)
 
 
 def _norm_backward_now(
@@ -132,7 +132,7 @@ def _norm_backward_now(
     d_weight = (g * unit).flatten(0, -2).sum(0)
     g = g * weight.detach().to(wide)
     d_x = scale * (g - unit * (g * unit).mean(-1, keepdim=True))
-    return d_x.to(x.dtype), d_weight.to(weight.dtype)
+    return in_order(d_x, x), d_weight.to(weight.dtype)
 
 
 def _both_now(

@@ -29,7 +29,7 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
   const auto turn_lines = l.pairing == Pairing::half ? turn_bf16_half_avx512 : turn_bf16_interleaved_avx512;
   const bool touch = l.from_memory && l.pairing == Pairing::half && l.pairs != 64;  // which is loaded in order anyway
   const Index ahead = lines_ahead(l);
-  for (Index token = 0, tokens = 0; token < l.tokens; token += tokens) {
+  for (Index token = 0, tokens = 1; token < l.tokens; token += tokens) {
     for (Index head = 0, heads = 0; head < l.heads; head += heads) {
       const Run<Bfloat16> run = run_from(l, ahead, token, head);
       tokens = touch ? 1 : run.tokens;

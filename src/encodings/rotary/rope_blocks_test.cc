@@ -2,6 +2,9 @@
 #include <bearing/encodings/rope_rebase.hpp>
 #include <bearing/error.hpp>
 
+#include <cstring>
+#include <vector>
+
 #include "support/errors.hpp"
 #include "support/rotation.hpp"
 #include "support/workers.hpp"
@@ -80,6 +83,26 @@ TEST(RopeBlocks, HaveTheBitsOfOneWindowForEachAxis) {
             << test::type_name<T>();
       }
     });
+  }
+}
+
+// From heads inside to heads outside: later blocks are read in the second layout, whose tokens' phases take more
+// memory.
+TEST(RopeBlocks, TurnFromOneLayoutIntoTheOther) {
+  constexpr Index time = 600, heads = 2, dim = 64;
+  const RopeTable<float> table(gemma4(dim), 4);
+  std::vector<double> at(2 * time);
+  for (std::size_t i = 0; i < at.size(); ++i) at[i] = static_cast<double>(i % 97);
+  const Positions positions(dense(at.data(), 2, 1, time));
+  std::vector<float> x(time * heads * dim), y(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1021) / 512 - 1;
+  const View<float, 4> in = bthd(x.data(), 1, time, heads, dim), out = bhtd(y.data(), 1, heads, time, dim);
+  rotate_to(table, View<const float, 4>(in), out, positions);
+  rotate(table, in, positions);
+  for (Index t = 0; t < time; ++t) {
+    for (Index h = 0; h < heads; ++h) {
+      ASSERT_EQ(std::memcmp(&in(0, h, t, 0), &out(0, h, t, 0), dim * sizeof(float)), 0) << "token " << t;
+    }
   }
 }
 

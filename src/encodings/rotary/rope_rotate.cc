@@ -113,7 +113,14 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   const Index pieces = workers < 2 || bytes < (Index{64} << 10) ? 1 : bytes < (Index{8} << 20) ? workers : 4 * workers;
   token_tasks = std::min(pieces, tokens);
   head_tasks = pieces == 1 ? 1 : std::min((pieces + token_tasks - 1) / token_tasks, heads);
-  scratch_each = (scratch_size(call) + 15) / 16 * 16;
+  Index size = scratch_size(call);
+  if (!call.frequencies->blocks
+           .empty()) {  // from the second block on the call reads what it has written, maybe in another layout
+    RotateCall<T> later = call;
+    later.in = View<const T, 4>(call.out);
+    size = std::max(size, scratch_size(later));
+  }
+  scratch_each = (size + 15) / 16 * 16;
   if (static_cast<std::size_t>(scratch_each) * sizeof(Compute<T>) > stack_bytes) {
     scratch = AlignedArray<Compute<T>>(token_tasks * head_tasks * scratch_each);
   }

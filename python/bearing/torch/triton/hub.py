@@ -111,10 +111,10 @@ def _turn(
 def _launches(
     kinds: tuple[tuple[Sequence[int], Sequence[int], torch.dtype], ...], device: torch.device, transposed: bool
 ) -> list[tuple[tuple[int, ...], Launch]]:
-    """What calls have in common whose tensors agree in extents, strides and types, those of the heads of q, of what it becomes, of k and
-    of what that becomes, of cosines and of sines: launches, each with its tensors by their places among the heads."""
+    """kinds: extents, strides and types of the heads of q, of q's result, of k and of k's result, then of cos and sin. Returns
+    launches, each with the places of its tensors among those four."""
     *heads, cos, sin = (torch.empty_strided(*kind[:2], dtype=kind[2], device="meta") for kind in kinds)
-    (nothing,) = for_good(lambda: [torch.zeros(1)], device)  # where cosines are given, nothing is read of frequencies
+    nothing = _nothing(device)
     shape = Geometry(heads[0].shape[-1], cos.shape[-1], 0, "half", "exact", 1, nothing, nothing, nothing)
     prepare = functools.partial(
         prepared, copied=None, shape=shape, source=Source("table", None, cos=cos, sin=sin), transposed=transposed
@@ -125,6 +125,12 @@ def _launches(
     else:
         launches = [((0, 1) * 3, prepare(q, None)), ((2, 3) * 3, prepare(k, None))]
     return [(which, made) for which, made in launches if made]
+
+
+@kept(16)
+def _nothing(device: torch.device) -> Tensor:
+    """In the place of frequencies, of which nothing is read where cosines are given."""
+    return for_good(lambda: [torch.zeros(1)], device)[0]
 
 
 @_turn.register_fake
