@@ -114,8 +114,8 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   token_tasks = std::min(pieces, tokens);
   head_tasks = pieces == 1 ? 1 : std::min((pieces + token_tasks - 1) / token_tasks, heads);
   Index size = scratch_size(call);
-  if (!call.frequencies->blocks
-           .empty()) {  // from the second block on the call reads what it has written, maybe in another layout
+  // From the second block of pairs on the call reads what it has written, which may lie in another layout.
+  if (!call.frequencies->blocks.empty()) {
     RotateCall<T> later = call;
     later.in = View<const T, 4>(call.out);
     size = std::max(size, scratch_size(later));
