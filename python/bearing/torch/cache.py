@@ -239,11 +239,13 @@ def _write_now(
 
         return write_there(q, k, v, k_cache, v_cache, slots, at, form, layout, scales)
     small = k_cache.dtype is FLOAT8
-    given = (q.detach(), k.detach().to(arithmetic_of(k.dtype)) if small else k.detach())
-    if q_weight is not None:
+    if q_weight is None:
+        given = (q.detach(), k.detach().to(arithmetic_of(k.dtype)) if small else k.detach())
+    else:
         given = [normed(x, weight, eps) for x, weight in zip((q, k), weights, strict=True)]
     out, turned = (_core.rotate_to(_table(form, x), x, at, layout=layout) for x in given)
-    out, turned = in_order(out, q), turned if small else turned.to(k.dtype)
+    if q_weight is not None:
+        out, turned = in_order(out, q), turned if small else turned.to(k.dtype)
     for cache, rows, scale in ((k_cache, turned, k_scale), (v_cache, v, v_scale)):
         tokens = rows.transpose(1, 2) if layout == "bhtd" else rows
         blocks, places, kept = _places(cache, slots)

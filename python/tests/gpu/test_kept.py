@@ -10,7 +10,7 @@ import bearing
 import bearing.torch as bt
 import pytest
 import torch
-from bearing.torch.triton import bias_numbers, cache, geometry, mixed, norm, rotate, tables, visible
+from bearing.torch.triton import bias_numbers, cache, geometry, mixed, norm, norm_cache, rotate, tables, visible
 from bearing.torch.triton import device as devices
 from calls import quick, rows, small_tiles
 
@@ -18,7 +18,7 @@ __all__ = ["quick", "small_tiles"]  # fixtures
 KEPT = [
     bias_numbers._on_device, bias_numbers._pieces, cache._moved, cache._plain, cache._unscaled, geometry.geometry,
     geometry.geometry_of_given, geometry.kept_rows, mixed._rows, tables._products, visible._kept, rotate._recipe,
-    cache._recipe, norm._recipe,
+    cache._recipe, norm._recipe, norm_cache._recipe,
 ]  # fmt: skip
 
 

@@ -87,8 +87,8 @@ def test_layouts_and_compiled_calls(device):
 
 def counted(monkeypatch):
     """How many launches there were."""
-    launches, run = [], norm._Launch.run
-    monkeypatch.setattr(norm._Launch, "run", lambda self, *args: (launches.append(self), run(self, *args))[1])
+    launches, run = [], norm.Launch.run
+    monkeypatch.setattr(norm.Launch, "run", lambda self, *args: (launches.append(self), run(self, *args))[1])
     return launches
 
 

@@ -52,26 +52,28 @@ def norm_rotate_each(
     if d_ys is not None:
         shares = [torch.empty(n, weights[0].shape[0], dtype=wide, device=xs[0].device) for n in made.programs]
     each = zip(xs, outs, given, shares, weights, strict=True)
+    # For each x, y, the gradient of y, shares of the weight's, and the weight.
     made.run([one for x, y, d, d_w, w in each for one in (x, y, d, d_w, w.detach().contiguous())], at, first)
     return outs, shares if d_ys is None else [one.sum(0) for one in shares]
 
 
-class _Launch:
-    """A launch of a kernel, except its tensors and the position that is counted from."""
+class Launch:
+    """A launch of a kernel with norms, except its tensors and the position that is counted from. weights: which of its tensors these are."""
 
     def __init__(
-        self, plans: Sequence[Plan], kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple[int, ...],
-        **constants: Any,
+        self, kernel: Any, plans: Sequence[Plan], weights: Sequence[int], kept: tuple[Tensor, ...], sizes: tuple[int, ...],
+        rest: tuple[Any, ...], **constants: Any,
     ) -> None:  # fmt: skip
-        self.programs, self.kept, self.sizes, self.rest = [plan.programs for plan in plans], kept, sizes, rest
-        kernel, options = norm_kernel if len(plans) == 1 else norm_both_kernel, {"num_warps": plans[0].warps, **FUSION}
+        self.programs, self.weights = [plan.programs for plan in plans], weights
+        self.kept, self.sizes, self.rest = kept, sizes, rest
+        options = {"num_warps": plans[0].warps, **FUSION}
         self._started = Started(kernel, kept[0].device, sum(self.programs), constants, options)
 
     def run(self, tensors: Sequence[Tensor], at: Tensor | None, first: int) -> None:
-        """tensors: x, y, the gradient of y, shares of the weight's, and the weight; then those of the second."""
+        """tensors: all of the kernel's, in its order, up to positions."""
         given = *tensors, self.kept[0] if at is None else at
         args = *given, *self.kept, *self.sizes, first, *self.rest
-        alike = *[weight.dtype for weight in tensors[4::5]], is_wide(first), places_of(given)
+        alike = *[tensors[i].dtype for i in self.weights], is_wide(first), places_of(given)
         with on(tensors[0]):
             self._started.run(alike, args)
 
@@ -105,12 +107,13 @@ def _recipe(
         for name, value in (("BT", plan.tokens), ("BH", plan.tile), ("HEADS", plan.heads), ("RUNS", plan.runs))
     }
 
-    def make(source: Source) -> _Launch | None:
+    def make(source: Source) -> Launch | None:
         if not any(plan.programs for plan in plans):
             return None
         cos, sin = (shape.turns[None, None],) * 2 if source.cos is None else (source.cos, source.sin)
-        return _Launch(
-            plans, (shape.turns, shape.axis, shape.places, cos, sin),
+        return Launch(
+            norm_kernel if count == 1 else norm_both_kernel, plans, range(4, 5 * count, 5),
+            (shape.turns, shape.axis, shape.places, cos, sin),
             (time, *heads, *(plan.programs for plan in plans[:-1]), shape.begin),
             (cos.shape[1], *strides, *((0,) * 3 if source.at is None else source.at.stride()), cos.stride(1)),
             EPS=eps, PAIRS=shape.pairs, PAIRING=shape.pairing, SOURCE=source.name, KEPT=source.cos is not None,

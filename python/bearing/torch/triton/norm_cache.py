@@ -9,15 +9,14 @@ import triton.language as tl
 from torch import Tensor
 
 from .counts import cdiv, power_of_2
-from .device import FUSION, kept, on
+from .device import kept
 from .geometry import geometry
 from .launch import Source, bytes_of
-from .norm import plan_of
+from .norm import Launch, plan_of
 from .norm_kernel import norm_to_cache_kernel
 from .positions import placed
 from .recipe import OfTensor, Ways, kind_of, kinds_of, new, template, ways
 from .rotate import check_heads, heads_of, like
-from .start import Started, is_wide, places_of
 
 
 def norm_rotate_to_cache(
@@ -44,21 +43,6 @@ def norm_rotate_to_cache(
         values = bytes_of(v), bytes_of(v_cache)
         made.run((q, out, q_weight, k, bytes_of(k_cache), k_weight, *values, slots), at, first)
     return out
-
-
-class _Launch:
-    """A launch of the kernel, except its tensors and the position that is counted from."""
-
-    def __init__(self, kept: tuple[Tensor, ...], sizes: tuple[int, ...], rest: tuple, started: Started) -> None:
-        self.kept, self.sizes, self.rest, self._started = kept, sizes, rest, started
-
-    def run(self, tensors: tuple[Tensor, ...], at: Tensor | None, first: int) -> None:
-        """tensors: q, where it goes and its weight; k, its cache and its weight; v and its cache; slots."""
-        given = *tensors, self.kept[0] if at is None else at
-        args = *given, *self.kept, *self.sizes, first, *self.rest
-        alike = tensors[2].dtype, tensors[5].dtype, is_wide(first), places_of(given)
-        with on(tensors[0]):
-            self._started.run(alike, args)
 
 
 class _Recipe(NamedTuple):
@@ -97,7 +81,7 @@ def _recipe(
         for name, value in (("BT", plan.tokens), ("BH", plan.tile), ("HEADS", plan.heads))
     }
 
-    def make(source: Source) -> _Launch | None:
+    def make(source: Source) -> Launch | None:
         programs = [plan.programs for plan in plans]
         if not any(programs):
             return None
@@ -109,11 +93,14 @@ def _recipe(
             BD=power_of_2(value_dim), **tiles,
         )  # fmt: skip
         at_steps = (0,) * 3 if source.at is None else source.at.stride()
-        return _Launch(
+        return Launch(
+            norm_to_cache_kernel,
+            plans,
+            (2, 5),
             (shape.turns, shape.axis, shape.places, cos, sin),
             (time, *heads, *programs[:2], shape.begin),
             (cos.shape[1], *scales, *strides, *slots.stride(), *at_steps, cos.stride(1)),
-            Started(norm_to_cache_kernel, device, sum(programs), constants, {"num_warps": plans[0].warps, **FUSION}),
+            **constants,
         )
 
     made = ways("rotate_to_cache", form, shape, at, device, is_wide, (batch, time), make)
