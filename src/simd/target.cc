@@ -197,11 +197,12 @@ const simd::MemoryWalk& simd::memory_walk() {
     const bool amd = __builtin_cpu_is("amd") != 0;
     // The first of AMD's with this instruction is Zen 5, for which GCC 12 has no name.
     if (amd && __builtin_cpu_supports("avx512vp2intersect") != 0)
-      return {.prefetch = true, .quarters = false, .heads = 2};
-    if (amd && __builtin_cpu_supports("avx512f") != 0) return {.prefetch = false, .quarters = false, .heads = 8};
-    if (amd) return {.prefetch = true, .quarters = false, .heads = 4};
+      return {.ahead = 4096, .narrow_ahead = 4096, .quarters = false, .heads = 2};
+    if (amd && __builtin_cpu_supports("avx512f") != 0)
+      return {.ahead = 0, .narrow_ahead = 0, .quarters = false, .heads = 8};
+    if (amd) return {.ahead = 1024, .narrow_ahead = 4096, .quarters = false, .heads = 4};
 #endif
-    return {.prefetch = true, .quarters = true, .heads = 4};
+    return {.ahead = 4096, .narrow_ahead = 2048, .quarters = true, .heads = 4};
   }();
   return best;
 }

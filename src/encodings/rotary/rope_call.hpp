@@ -34,7 +34,7 @@ struct RotateCall {
   Pairing pairing;
   bool transposed = false;   ///< R(−pθ): the gradient
   bool from_memory = false;  ///< too large to be in a cache …
-  bool prefetch = false;     ///< … and fetching ahead pays
+  Index ahead = 0;           ///< … and fetching so many bytes ahead pays; 0: it does not
   bool in_turns = false;     ///< … and so does turning heads of the four quarters of a token in turn
   Index heads_at_once = 1;   ///< that are walked through together where they lie further apart than tokens
   bool avx512_bf16 = false;  ///< bfloat16 only: the machine converts by itself

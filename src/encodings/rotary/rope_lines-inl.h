@@ -47,6 +47,7 @@ struct Lines {
   bool from_memory;   ///< not in a cache: each line should be read from its first to its last byte
   bool heads_inside;  ///< heads are nearer in memory than tokens
   const T* next;      ///< where the walk goes on after the last token, to fetch ahead; null: do not
+  Index ahead;        ///< how far ahead, in bytes
 
   const T* line_in(Index token, Index head) const { return in + token * in_token + head * in_head; }
   T* line_out(Index token, Index head) const { return out + token * out_token + head * out_head; }
@@ -95,19 +96,11 @@ HWY_INLINE void touch_in_order(const T* line, Index pairs) {
   for (Index byte = 0; byte < 2 * pairs * static_cast<Index>(sizeof(T)); byte += 64) (void)now[byte];
 }
 
-/// How far ahead lines are fetched, in bytes. 4 KiB, where the hardware's own prefetch would stop at the border of a
-/// page; with vectors of 32 bytes 1 KiB, if numbers are not converted. Zen 3, 64 MiB of float32 in halves: 1.00 of
-/// LIMIT by 1 KiB, 0.94 by 4, 0.94 without; 32 MiB of bfloat16: 0.75 by 1 KiB, 0.92 by 4, 0.60 without.
-template <class T>
-constexpr Index prefetch_distance() {
-  return HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4 ? 1024 : 4096;
-}
-
-/// … in lines; 0 where none are.
+/// How many lines ahead others are fetched; 0 where none are.
 template <class T>
 HWY_INLINE Index lines_ahead(const Lines<T>& l) {
   if (l.next == nullptr) return 0;
-  return HWY_MAX(1, prefetch_distance<T>() / (2 * l.pairs * static_cast<Index>(sizeof(T))));
+  return HWY_MAX(1, l.ahead / (2 * l.pairs * static_cast<Index>(sizeof(T))));
 }
 
 /// Lines that turn together: from one on, so many heads of so many tokens. Meanwhile others should be fetched, which

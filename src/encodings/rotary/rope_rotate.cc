@@ -75,11 +75,11 @@ bool can_stream(const RotateCall<T>& call) {
          reinterpret_cast<std::uintptr_t>(call.out.data) % 64 == 0;
 }
 
-/// From how many bytes on the quarters of a token take turns. bfloat16 is bound by its arithmetic where a large cache
-/// has it.
+/// From how many bytes on the quarters of a token take turns. Numbers of 16 bits are bound by their arithmetic where a
+/// large cache has them.
 template <class T>
 constexpr Index least_in_turns() {
-  return Index{std::is_same_v<T, Bfloat16> ? 96 : 16} << 20;
+  return Index{sizeof(T) == 2 ? 96 : 16} << 20;
 }
 
 constexpr std::size_t stack_bytes = std::size_t{48} << 10;
@@ -103,7 +103,7 @@ Plan<T>::Plan(RotateCall<T>& call, const Executor& on) {
   // Smaller tensors are in some cache, where fetching only costs.
   call.from_memory = bytes >= (Index{16} << 20);
   const simd::MemoryWalk& walk = simd::memory_walk();
-  call.prefetch = call.from_memory && walk.prefetch;
+  if (call.from_memory) call.ahead = sizeof(T) == 2 ? walk.narrow_ahead : walk.ahead;
   call.in_turns = walk.quarters && bytes >= least_in_turns<T>();
   call.heads_at_once = call.from_memory ? walk.heads : 8;
   call.stream = !call.in_place() && bytes >= (Index{32} << 20) && can_stream(call);

@@ -216,7 +216,8 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
                      call.avx512_bf16,
                      call.from_memory,
                      by_token,
-                     call.prefetch ? next : nullptr};
+                     call.ahead == 0 ? nullptr : next,
+                     call.ahead};
       if (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3 && by_token && call.in_turns) quarters_in_turn(lines, cos, sin);
       turn<order, stream>(call, lines, scratch);
     }
