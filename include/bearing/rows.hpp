@@ -19,6 +19,7 @@ struct InputEncoding {
   const void* self = nullptr;
   void (*check)(const void*, const char* function, const Problem&) = nullptr;
   void (*inputs)(const void*, const RowTile&, A* p) = nullptr;
+  void (*add_inputs)(const void*, const RowTile&, A* x) = nullptr;
   void (*input_grads)(const void*, const RowTile&, const A* d_p, A* d_params) = nullptr;
   void (*collect)(const void*, Index batch, Index head, const A* d_params) = nullptr;
   Index (*input_scratch)(const void*, Index rows) = nullptr;
@@ -41,6 +42,9 @@ struct InputEncoding {
       borrows = [](const void* e, MemoryList& to) { static_cast<const E*>(e)->borrows(to); };
     }
     inputs = [](const void* e, const RowTile& tile, A* p) { static_cast<const E*>(e)->inputs(tile, p); };
+    if constexpr (requires(const RowTile& tile, A* x) { encoding.add_inputs(tile, x); }) {
+      add_inputs = [](const void* e, const RowTile& tile, A* x) { static_cast<const E*>(e)->add_inputs(tile, x); };
+    }
     if constexpr (requires { encoding.input_scratch(Index{}); }) {
       input_scratch = [](const void* e, Index rows) { return static_cast<const E*>(e)->input_scratch(rows); };
     }

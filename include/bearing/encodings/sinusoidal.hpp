@@ -79,6 +79,7 @@ class BEARING_EXPORT SinusoidalInputs {
   Index dim() const { return spec_.dim; }
   void check(const char* function, const Problem& problem) const;
   void inputs(const RowTile& tile, A* p) const;
+  void add_inputs(const RowTile& tile, A* x) const;
   /// dscale = Σ dx·p/scale,  dω_i = Σ_p p·(d_sin·cos pω_i − d_cos·sin pω_i), scaled
   void input_grads(const RowTile& tile, const A* d_p, A* d_params) const;
   auto grad_block(Index, Index) const { return ParamBlock(learned_.scale.grad, learned_.frequencies.grad); }
@@ -88,6 +89,7 @@ class BEARING_EXPORT SinusoidalInputs {
 
  private:
   bool is_padding(double p) const;
+  void sequence(const RowTile& tile, Index first, Index end, A* p, bool added) const;
   A learned_scale() const { return learned_.scale.value.data == nullptr ? A(1) : learned_.scale.value(0); }
 
   Sinusoidal spec_;

@@ -194,40 +194,68 @@ bool SinusoidalInputs<A>::is_padding(double p) const {
 namespace {
 
 constexpr Index block_pairs = Sinusoids::block_pairs;
-/// One row at p, exact, scaled, rounded, scaled by what is learned and put in order.
-template <class A>
+
+/// One row at p, exact, scaled, rounded, scaled by what is learned and put in order, or added.
+template <bool added, class A>
 void put_embedding(const Sinusoids& sinusoids, const Geometry& g, double scale, A learned, double p, A* to) {
+  const auto put = [=](double exact, A& number) {
+    const A one = static_cast<A>(exact * scale) * learned;
+    number = added ? number + one : one;
+  };
   alignas(64) double cos[block_pairs], sin[block_pairs];
   for (Index block = 0; block < sinusoids.blocks(); ++block) {
     sinusoids.phases(p, block, cos, sin);
     const Index first = block * block_pairs, count = sinusoids.block_size(block);
     const Index sines = std::min(count, g.sines - first), cosines = std::min(count, g.cosines - first);
     A *sine = to + g.sine + first * g.step, *cosine = to + g.cosine + first * g.step;
-    for (Index i = 0; i < sines; ++i) sine[i * g.step] = static_cast<A>(sin[i] * scale) * learned;
-    for (Index i = 0; i < cosines; ++i) cosine[i * g.step] = static_cast<A>(cos[i] * scale) * learned;
+    for (Index i = 0; i < sines; ++i) put(sin[i], sine[i * g.step]);
+    for (Index i = 0; i < cosines; ++i) put(cos[i], cosine[i * g.step]);
   }
 }
 
 }  // namespace
+
+/// Rows first … end − 1 of a tile whose positions follow each other.
+template <class A>
+void SinusoidalInputs<A>::sequence(const RowTile& tile, Index first, Index end, A* p, bool added) const {
+  if constexpr (std::is_same_v<A, float>) {
+    if (first == end) return;
+    const Geometry g = geometry(spec_.layout, spec_.dim);
+    float* row = p + first * tile.y_stride;
+    sinusoids_->sequence(
+        static_cast<Index>(tile.at[0][first]), end - first,
+        {row + g.cosine, row + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2, learned_scale(), added});
+  }
+}
+
+template <class A>
+void SinusoidalInputs<A>::add_inputs(const RowTile& tile, A* x) const {
+  const Geometry g = geometry(spec_.layout, spec_.dim);
+  const double* at = tile.at[0];
+  if (std::is_same_v<A, float> && tile.consecutive) {
+    Index padding = 0;
+    while (padding < tile.rows && !is_padding(at[padding])) ++padding;
+    sequence(tile, 0, padding, x, true);
+    return sequence(tile, std::min(padding + 1, tile.rows), tile.rows, x, true);
+  }
+  for (Index r = 0; r < tile.rows; ++r) {
+    if (is_padding(at[r])) continue;
+    put_embedding<true>(*sinusoids_, g, spec_.scale, learned_scale(), at[r], x + r * tile.y_stride);
+  }
+}
 
 template <class A>
 void SinusoidalInputs<A>::inputs(const RowTile& tile, A* p) const {
   const Geometry g = geometry(spec_.layout, spec_.dim);
   const double* at = tile.at[0];
   const A scale = learned_scale();
-  bool run = false;
-  if constexpr (std::is_same_v<A, float>) {
-    run = tile.consecutive && tile.rows > 0;
-    if (run) {
-      sinusoids_->sequence(static_cast<Index>(at[0]), tile.rows,
-                           {p + g.cosine, p + g.sine, tile.y_stride, g.cosines, g.sines, g.step == 2, scale});
-    }
-  }
+  const bool run = std::is_same_v<A, float> && tile.consecutive;
+  if (run) sequence(tile, 0, tile.rows, p, false);
   if (run && !spec_.padding_position && g.sines + g.cosines == spec_.dim)
     return;  // not once more through a large table
   for (Index r = 0; r < tile.rows; ++r) {
     A* row = p + r * tile.y_stride;
-    if (!run) put_embedding(*sinusoids_, g, spec_.scale, scale, at[r], row);
+    if (!run) put_embedding<false>(*sinusoids_, g, spec_.scale, scale, at[r], row);
     std::fill(row + g.sines + g.cosines, row + spec_.dim, A(0) * scale);
     if (is_padding(at[r])) std::fill(row, row + spec_.dim, A(0) * scale);
   }

@@ -138,6 +138,41 @@ TEST(Sinusoidal, RunsHaveTheBitsOfSingleRows) {
   }
 }
 
+TEST(Sinusoidal, IsAddedWithTheBitsOfItsRows) {
+  const std::vector<double> scattered{3, 1, 4, 1, 5, 9.5, 2, 6, 0, -7};
+  float learned = 0.3f;
+  const Param<float, 1> scales[] = {{}, {dense(&learned, 1)}};
+  test::on_every_target([&] {
+    for (const SinusoidalLayout layout : layouts) {
+      for (const Index dim : {2, 7, 64, 203}) {
+        for (const Param<float, 1>& scale : scales) {
+          const Sinusoidal spec{.dim = dim, .layout = layout, .padding_position = 100};
+          const SinusoidalInputs<float> encoding(spec, {.scale = scale});
+          const auto agrees = [&](const Positions& at, Index time) {
+            SCOPED_TRACE(testing::Message()
+                         << "layout " << static_cast<int>(layout) << ", dim " << dim << ", time " << time);
+            const Index stride = dim + 5;
+            std::vector<float> rows(static_cast<std::size_t>(time * dim)), x(static_cast<std::size_t>(time * stride));
+            for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.125f * static_cast<float>(i % 53) - 3.0f;
+            std::vector<float> wanted = x;
+            fill<float>(encoding, at, dense(rows.data(), 1, time, dim));
+            for (Index t = 0; t < time; ++t) {
+              for (Index d = 0; d < dim; ++d) {
+                wanted[static_cast<std::size_t>(t * stride + d)] += rows[static_cast<std::size_t>(t * dim + d)];
+              }
+            }
+            add<float>(encoding, at, View<float, 3>{x.data(), {1, time, dim}, {time * stride, stride, 1}});
+            EXPECT_EQ(x, wanted);
+          };
+          for (const Index time : {1, 63, 64, 65, 100, 101, 102, 515}) agrees(Positions(0), time);
+          agrees(Positions(70), 200);
+          agrees(Positions(dense(scattered.data(), 10)), 10);
+        }
+      }
+    }
+  });
+}
+
 // The frequency of the definition, with 320 bits, and cos and sin by MPFR.
 TEST(Sinusoidal, ValuesAreRightToAnUlpAtAnyPosition) {
   constexpr Index dim = 24;

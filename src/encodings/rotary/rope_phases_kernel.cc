@@ -49,7 +49,10 @@ HWY_INLINE void put_some(const PhasesOut& to, const Point& x, Index row, Index c
     hn::StoreU(hn::DemoteTo(d32, part.lower), d32, numbers);
     hn::StoreU(hn::DemoteTo(d32, part.upper), d32, numbers + lanes);
     float* const at = first + row * to.stride + column * step;
-    for (Index i = 0; i < HWY_MIN(room - column, 2 * lanes); ++i) at[i * step] = numbers[i] * to.scale;
+    for (Index i = 0; i < HWY_MIN(room - column, 2 * lanes); ++i) {
+      const float number = numbers[i] * to.scale;
+      at[i * step] = to.added ? at[i * step] + number : number;
+    }
   };
   put(x.cos, to.cosines, to.cos);
   put(x.sin, to.sines, to.sin);
@@ -143,14 +146,15 @@ struct Doubt {
   HWY_INLINE bool any(Words distance) const { return !hn::AllFalse(Tag(), hn::Lt(distance, limit)); }
 };
 
-/// How rows are written: past the caches, and multiplied by a number after their rounding to float.
+/// How rows are written: past the caches, multiplied by a number after their rounding to float, added to what is there.
 struct Way {
-  bool stream, scaled;
+  bool stream, scaled, added;
 };
 
 template <Way way, class D32>
 HWY_INLINE void put(D32 d32, hn::VFromD<D32> value, float scale, float* to) {
   if constexpr (way.scaled) value = hn::Mul(value, hn::Set(d32, scale));
+  if constexpr (way.added) value = hn::Add(hn::LoadU(d32, to), value);
   if constexpr (way.stream) {
     hn::Stream(value, d32, to);
   } else {
@@ -178,6 +182,7 @@ HWY_INLINE void put(const Twice& x, float scale, float* to) {
 template <Way way>
 struct Apart {
   static constexpr Index step = 1;
+  static constexpr bool added = way.added;
   float scale;
 
   HWY_INLINE void operator()(const Twice& cos, const Twice& sin, float* cos_to, float* sin_to) const {
@@ -190,6 +195,7 @@ struct Apart {
 template <Way way>
 struct InTurn {
   static constexpr Index step = 2;
+  static constexpr bool added = way.added;
   using Order = decltype(hn::SetTableIndices(FloatTag(), static_cast<const std::int32_t*>(nullptr)));
   float scale;
   Order order;
@@ -266,13 +272,20 @@ HWY_INLINE void put_carefully(const Run& run, const Put& put, Point x, Index pos
   put(x.cos, x.sin, run.to.cos + at, run.to.sin + at);
 }
 
+/// Whether the row k after an anchor is written: not where the next block has it. The anchor itself is also the one
+/// before, which costs nothing unless it would be added twice.
+template <class Put>
+constexpr bool has_row_after(Index k) {
+  return k < reach && !(Put::added && k == 0);
+}
+
 /// The rows k before and k after the anchor, which is row `row`, with care.
 template <class Put>
 HWY_NOINLINE void put_rows_carefully(const Run& run, Put put, const double* anchor, const double* step, Index k,
                                      Index position, Index row, Index column) {
   const Turned x = turned(load_point(anchor), load_point(step));
   put_carefully(run, put, x.back, position - k, row - k, column);
-  if (k < reach) put_carefully(run, put, x.forth, position + k, row + k, column);
+  if (has_row_after<Put>(k)) put_carefully(run, put, x.forth, position + k, row + k, column);
 }
 
 /// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Row after row: lines
@@ -298,7 +311,7 @@ HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const do
       }
       const Index at = row * to.stride + (column + i) * Put::step;
       put(x.back.cos, x.back.sin, to.cos + at - away, to.sin + at - away);
-      if (k == reach) continue;  // the next block has it
+      if (!has_row_after<Put>(k)) continue;
       put(x.forth.cos, x.forth.sin, to.cos + at + away, to.sin + at + away);
     }
   }
@@ -348,16 +361,18 @@ void sequence_f32(const PhaseFrequencies& f, [[maybe_unused]] const double* step
     // From 4 MiB up the rows would only push other data out of the caches; write past them. With AVX2 only where cos
     // and sin of the same pairs lie side by side: else Zen 3 takes 2.3 times as long past the caches as into them.
     const bool together = HWY_TARGET != HWY_AVX2 || to.in_turn || std::abs(to.sin - to.cos) <= column_block;
-    const bool stream = together && count * f.padded >= (Index{1} << 19) && to.stride % pair_padding == 0 &&
-                        aligned(to.sin) && (to.in_turn || aligned(to.cos));
+    const bool stream = together && !to.added && count * f.padded >= (Index{1} << 19) &&
+                        to.stride % pair_padding == 0 && aligned(to.sin) && (to.in_turn || aligned(to.cos));
     const Run run{f, steps, to};
     const auto blocks = [&](auto way) HWY_ATTR {
-      constexpr Way how{way.value / 2 == 1, way.value % 2 == 1};
+      constexpr Way how{way.value / 2 == 1, way.value % 2 == 1, way.value == 5};
       done = to.in_turn ? put_blocks(run, InTurn<how>(to.scale), first, count)
                         : put_blocks(run, Apart<how>{to.scale}, first, count);
     };
     const bool scaled = to.scale != 1;  // the table is not: on AVX2 the products would cost it 15 %
-    if (stream) {
+    if (to.added) {
+      blocks(std::integral_constant<int, 5>());  // memory is the bound: a product by 1 costs nothing
+    } else if (stream) {
       scaled ? blocks(std::integral_constant<int, 3>()) : blocks(std::integral_constant<int, 2>());
     } else {
       scaled ? blocks(std::integral_constant<int, 1>()) : blocks(std::integral_constant<int, 0>());
