@@ -47,7 +47,9 @@
 //                                                              with
 //     Index input_scratch(Index rows) const                    doubles that inputs and input_grads work with
 //     void add_inputs(const RowTile&, A* x) const              goes with inputs: adds the same rows to x, where that
-//                                                              is faster than to write them apart first
+//                                                              is faster than to write them apart first. Called where
+//                                                              x is of A and its rows are contiguous. Who hides the
+//                                                              inputs of a base hides this too
 //     static constexpr Index numbers_at_once = n               inputs is called with tiles of up to n numbers
 //     static constexpr bool grads_in_order = true              input_grads adds to the gradients itself (d_params is
 //                                                              null): it is called in one order, one call at a time

@@ -200,9 +200,11 @@ const simd::MemoryWalk& simd::memory_walk() {
       return {.ahead = 4096, .narrow_ahead = 4096, .quarters = false, .heads = 2};
     if (amd && __builtin_cpu_supports("avx512f") != 0)
       return {.ahead = 0, .narrow_ahead = 0, .quarters = false, .heads = 8};
-    if (amd) return {.ahead = 1024, .narrow_ahead = 4096, .quarters = false, .heads = 4};
-#endif
+    if (amd) return {.ahead = 4096, .narrow_ahead = 4096, .quarters = false, .heads = 4};
     return {.ahead = 4096, .narrow_ahead = 2048, .quarters = true, .heads = 4};
+#else
+    return {.ahead = 4096, .narrow_ahead = 4096, .quarters = true, .heads = 4};
+#endif
   }();
   return best;
 }

@@ -17,12 +17,12 @@ bool has_amx_bf16();
 struct MemoryWalk {
   /// How many bytes ahead software asks for lines; 0: it does not. +20 to 50 % on Sapphire Rapids, +5 to 50 % on Zen 3,
   /// +5 to 15 % on Zen 5 (and up to +60 % where heads lie further apart than tokens); −15 to 25 % on Zen 4. By 4 KiB,
-  /// where the hardware's own prefetch would stop at the border of a page, except: Zen 3, 64 MiB of float32 in halves:
-  /// 1.00 of LIMIT by 1 KiB, 0.94 by 4, 0.94 without.
+  /// where the hardware's own prefetch would stop at the border of a page; less where vectors have 32 bytes
+  /// (rope_lines-inl.h).
   int ahead;
-  /// … where numbers have 16 bits, so that a line takes about as long as twice as many bytes. Zen 3, 32 MiB of
-  /// bfloat16: 0.75 of LIMIT by 1 KiB, 0.92 by 4, 0.60 without. Intel with AMX, 256 MiB: 0.85 by 2 KiB, 0.77 by 4, 0.60
-  /// by 8; with AVX2 alone 2 KiB take 0.82 to 0.93 times as long as 4.
+  /// … where numbers have 16 bits: there are twice as many in a line of 64 bytes, so it turns in about twice the time.
+  /// Intel with AMX, 256 MiB of bfloat16: 0.85 of LIMIT by 2 KiB, 0.77 by 4, 0.60 by 8; with AVX2 alone 2 KiB take 0.82
+  /// to 0.93 times as long as 4. Zen 3, 32 MiB: 0.92 by 4 KiB, 0.75 by 1, 0.60 without.
   int narrow_ahead;
   /// With the four quarters of a token in turn: four pages are read and written side by side, as memcpy does it. Intel
   /// Emerald Rapids, 32 heads of 128: 1.1 to 1.25 times as fast. On AMD it takes up to three times as long.

@@ -164,7 +164,7 @@ TEST(Sinusoidal, IsAddedWithTheBitsOfItsRows) {
             add<float>(encoding, at, View<float, 3>{x.data(), {1, time, dim}, {time * stride, stride, 1}});
             EXPECT_EQ(x, wanted);
           };
-          for (const Index time : {1, 63, 64, 65, 100, 101, 102, 515}) agrees(Positions(0), time);
+          for (const Index time : {1, 63, 64, 65, 100, 101, 102, 515, 1100}) agrees(Positions(0), time);
           agrees(Positions(70), 200);
           agrees(Positions(dense(scattered.data(), 10)), 10);
         }

@@ -114,15 +114,16 @@ struct TurnedPairs {
   __m512 first[n], second[n];
 };
 
-/// As many bytes from `soon` on are fetched ahead, beside the loads, as a burst of requests stops these (Intel with
-/// AMX, 32 MiB: 0.86 of LIMIT, 0.69 by a burst before them); null: none.
+/// As many bytes as the pairs take are fetched from soon[first] on, beside the loads: a burst of requests before these
+/// stops them (Intel with AMX, 32 MiB: 0.69 of LIMIT, 0.86 beside the loads). Null: nothing.
 template <Pairing pairing, int n>
-BEARING_AVX512_BF16 inline TurnedPairs<n> turned(const Phases<n>& phases, const Place& at, const Bfloat16* soon) {
+BEARING_AVX512_BF16 inline TurnedPairs<n> turned(const Phases<n>& phases, const Place& at, const Bfloat16* soon,
+                                                 Index first) {
   constexpr int half = n / 2;
   __m512i x[n];
 #pragma GCC unroll 4
   for (int k = 0; k < n; ++k) {
-    if (soon != nullptr) simd::prefetch(soon, 32 * k);
+    if (soon != nullptr) simd::prefetch(soon, first + 32 * k);
     x[k] = _mm512_loadu_si512(at.in[k / half] + k % half * 32);
     // One load for both permutations: GCC 12 would make two (Zen 5, 32 pairs: 8.3 cycles, not 7.0).
     asm("" : "+v"(x[k]));
@@ -205,7 +206,7 @@ BEARING_AVX512_BF16 inline Phases<n> phases_of(const Line& line, Index i) {
 template <Pairing pairing, int n>
 [[gnu::noinline]] BEARING_AVX512_BF16 bool turn_subnormal(Line line, Index i) {
   const Place at = place<pairing, n>(line, i);
-  const TurnedPairs<n> y = turned<pairing>(phases_of<n>(line, i), at, nullptr);
+  const TurnedPairs<n> y = turned<pairing>(phases_of<n>(line, i), at, nullptr, 0);
   constexpr int subnormal = 0x20;
   int found = 0;
   for (int k = 0; k < n; ++k) {
@@ -229,7 +230,7 @@ template <Pairing pairing, int n>
 template <Pairing pairing, bool stream, int n>
 BEARING_AVX512_BF16 inline void turn_pairs(const Line& line, Index i, const Phases<n>& phases) {
   const Place at = place<pairing, n>(line, i);
-  const TurnedPairs<n> y = turned<pairing>(phases, at, line.soon == nullptr ? nullptr : line.soon + 2 * i);
+  const TurnedPairs<n> y = turned<pairing>(phases, at, line.soon, 2 * i);
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
   __m512i packed[n];
   __mmask32 nonzero = ~__mmask32{0};

@@ -272,8 +272,8 @@ HWY_INLINE void put_carefully(const Run& run, const Put& put, Point x, Index pos
   put(x.cos, x.sin, run.to.cos + at, run.to.sin + at);
 }
 
-/// Whether the row k after an anchor is written: not where the next block has it. The anchor itself is also the one
-/// before, which costs nothing unless it would be added twice.
+/// Whether the row k after an anchor is written: not k = reach, which the next block has; nor, where rows are added,
+/// k = 0, the anchor, which is written as the row 0 before it.
 template <class Put>
 constexpr bool has_row_after(Index k) {
   return k < reach && !(Put::added && k == 0);
