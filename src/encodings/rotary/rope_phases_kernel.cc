@@ -148,8 +148,11 @@ struct Doubt {
 
 /// How rows are written: past the caches, multiplied by a number after their rounding to float, added to what is there.
 struct Way {
-  bool stream, scaled, added;
+  bool stream = false, scaled = false, added = false;
 };
+/// One of them as an argument.
+template <Way way>
+using Chosen = std::integral_constant<Way, way>;
 
 template <Way way, class D32>
 HWY_INLINE void put(D32 d32, hn::VFromD<D32> value, float scale, float* to) {
@@ -365,17 +368,17 @@ void sequence_f32(const PhaseFrequencies& f, [[maybe_unused]] const double* step
                         to.stride % pair_padding == 0 && aligned(to.sin) && (to.in_turn || aligned(to.cos));
     const Run run{f, steps, to};
     const auto blocks = [&](auto way) HWY_ATTR {
-      constexpr Way how{way.value / 2 == 1, way.value % 2 == 1, way.value == 5};
+      constexpr Way how = way.value;
       done = to.in_turn ? put_blocks(run, InTurn<how>(to.scale), first, count)
                         : put_blocks(run, Apart<how>{to.scale}, first, count);
     };
     const bool scaled = to.scale != 1;  // the table is not: on AVX2 the products would cost it 15 %
     if (to.added) {
-      blocks(std::integral_constant<int, 5>());  // memory is the bound: a product by 1 costs nothing
+      blocks(Chosen<Way{.scaled = true, .added = true}>());  // memory is the bound: a product by 1 costs nothing
     } else if (stream) {
-      scaled ? blocks(std::integral_constant<int, 3>()) : blocks(std::integral_constant<int, 2>());
+      scaled ? blocks(Chosen<Way{.stream = true, .scaled = true}>()) : blocks(Chosen<Way{.stream = true}>());
     } else {
-      scaled ? blocks(std::integral_constant<int, 1>()) : blocks(std::integral_constant<int, 0>());
+      scaled ? blocks(Chosen<Way{.scaled = true}>()) : blocks(Chosen<Way{}>());
     }
     if (stream) hwy::FlushStream();
   }
