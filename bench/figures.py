@@ -130,9 +130,9 @@ def summary(machine, context, cases, rows, within):
     return textwrap.fill(text + ".", 128, break_long_words=False, break_on_hyphens=False)
 
 
-def dated(cell, date):
+def dated(cell, date, today):
     """A cell that this run did not measure keeps the date of its own."""
-    return f"{cell} ({date})" if cell and date and not cell.endswith(")") else cell
+    return f"{cell} ({date})" if cell and date not in ("", today) and not cell.endswith(")") else cell
 
 
 def block(old, context, cases, rows, within, partial):
@@ -143,11 +143,11 @@ def block(old, context, cases, rows, within, partial):
     if own not in machines:
         machines = [own, *machines]
     before = table.setdefault(MEASURED, {}).get(own, "")
-    table[MEASURED][own] = context["date"][:10]
+    today = table[MEASURED][own] = context["date"][:10]
     for title, name, limit in ROWS:
         cells = table.setdefault(title, {})
         found = cell(cases, name, limit)
-        cells[own] = dated(cells.get(own, ""), before) if found is None else found
+        cells[own] = dated(cells.get(own, ""), before, today) if found is None else found
     lines = [f"| | {' | '.join(machines)} |", f"|{' --- |' * (len(machines) + 1)}"]
     for title in (MEASURED, *(title for title, _, _ in ROWS)):
         cells = [table.get(title, {}).get(machine, "") for machine in machines]
