@@ -28,11 +28,11 @@ void prefetch_rows(const A* from, Index first, Index rows, Index cols, Index str
   }
 }
 
-/// Reads n numbers, a byte of each cache line, from the first line to the last. Where a loop reads and writes lines in
-/// another order, or two runs of them in turns, memory shows some processors only a part of its bandwidth.
+/// Reads a byte in 64 of n numbers, from the first to the last. Where a loop reads and writes cache lines in another
+/// order, or two runs of them in turns, some processors reach only a part of the memory's bandwidth.
 template <class A>
 inline void touch_in_order(const A* from, Index n) {
-  const volatile char* now = reinterpret_cast<const volatile char*>(from);
+  const volatile unsigned char* now = reinterpret_cast<const volatile unsigned char*>(from);
   for (Index byte = 0; byte < n * static_cast<Index>(sizeof(A)); byte += 64) (void)now[byte];
 }
 

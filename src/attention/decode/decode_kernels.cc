@@ -190,8 +190,8 @@ HWY_NOINLINE void weighted_block(Index keys, Index some, const A* p, Index strid
 inline constexpr Index values_at_once = 16;
 
 /// Blocks hold the sums of whole rows of values where they can, so that these are read in one stream. Where registers
-/// have no room for that, rows are read in order before, and the next ones asked for (Zen 3, one thread, 128 numbers of
-/// float32, from memory: 8 heads 24 ms in place of 26, 64 sequences of 32 heads on 8 32 in place of 37).
+/// have no room for that, rows are read in order before, and the next ones asked for. Zen 3, one thread, rows of 128
+/// numbers of float32 in memory: 0.77 of reading's speed with 8 heads, 0.70 without; 0.58 and 0.49 with 64 sequences.
 template <class T, class A = Compute<T>>
 void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* v,
                   Index v_stride, Compute<T>* out, Index out_stride) {
@@ -199,7 +199,8 @@ void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, 
   for (Index j = 0; j < keys; j += values_at_once, v += values_at_once * v_stride) {
     const Index n = std::min(values_at_once, keys - j);
     for (Index r = 0; in_parts && r < n; ++r) {
-      simd::prefetch_rows(v, (r + values_at_once) * v_stride, 1, value_dim, v_stride);
+      const Index later = r + values_at_once;
+      if (j + later < keys) simd::prefetch_rows(v, later * v_stride, 1, value_dim, v_stride);
       simd::touch_in_order(v + r * v_stride, value_dim);
     }
     in_row_blocks<2>(rows, [&](auto count, Index i) HWY_ATTR {

@@ -90,7 +90,7 @@ HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
 }
 
 /// Reads a line that is about to turn, from its first byte to its last: both halves of a head at once would be two runs
-/// of lines in turns (Zen 4: a quarter of its bandwidth).
+/// of lines in turns, which leave Zen 4 a quarter of its bandwidth.
 template <class T>
 HWY_INLINE void touch_in_order(const T* line, Index pairs) {
   simd::touch_in_order(line, 2 * pairs);
