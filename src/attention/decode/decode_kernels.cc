@@ -189,13 +189,16 @@ HWY_NOINLINE void weighted_block(Index keys, Index some, const A* p, Index strid
 /// Keys whose values are passed over again for other rows and features, while they are in the nearest cache.
 inline constexpr Index values_at_once = 16;
 
+/// Vectors of a row of values whose sums for so many rows stay in registers.
+constexpr int vectors_at_once(int rows) { return std::min(8, most_sums / rows); }
+
 /// Blocks hold the sums of whole rows of values where they can, so that these are read in one stream. Where registers
 /// have no room for that, rows are read in order before, and the next ones asked for. Zen 3, one thread, rows of 128
 /// numbers of float32 in memory: 0.77 of reading's speed with 8 heads, 0.70 without; 0.58 and 0.49 with 64 sequences.
 template <class T, class A = Compute<T>>
 void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, Index stride, const T* v,
                   Index v_stride, Compute<T>* out, Index out_stride) {
-  const bool in_parts = value_dim > std::min(8, most_sums / (rows == 1 ? 1 : 2)) * lanes<A>();
+  const bool in_parts = value_dim > vectors_at_once(rows == 1 ? 1 : 2) * lanes<A>();
   for (Index j = 0; j < keys; j += values_at_once, v += values_at_once * v_stride) {
     const Index n = std::min(values_at_once, keys - j);
     for (Index r = 0; in_parts && r < n; ++r) {
@@ -211,7 +214,7 @@ void add_weighted(Index rows, Index keys, Index value_dim, const Compute<T>* p, 
                                                         out + i * out_stride + x, out_stride);
         x += decltype(vectors)::value * lanes<A>();
       };
-      constexpr int wide = std::min(8, most_sums / block);
+      constexpr int wide = vectors_at_once(block);
       while (x + wide * lanes<A>() <= value_dim) columns(std::integral_constant<int, wide>(), 0);
       while (x + 4 * lanes<A>() <= value_dim) columns(std::integral_constant<int, 4>(), 0);
       while (x + lanes<A>() <= value_dim) columns(std::integral_constant<int, 1>(), 0);

@@ -36,7 +36,7 @@ HWY_INLINE void bf16_lines_avx512(const Lines<Bfloat16>& l) {
       heads = touch ? HWY_MIN(run.heads, Index{4}) : run.heads;
       const Bfloat16* in = l.line_in(token, head);
       if (touch) {
-        for (Index h = 0; h < heads; ++h) touch_in_order(in + h * l.in_head, l.pairs);
+        for (Index h = 0; h < heads; ++h) simd::touch_in_order(in + h * l.in_head, 2 * l.pairs);
       }
       turn_lines({l.cos + token, l.sin + token, l.negative_sin, stream, in, l.line_out(token, head), l.in_token,
                   l.out_token, l.in_head, l.out_head, tokens, heads, l.pairs, run.soon});
@@ -72,7 +72,7 @@ HWY_NOINLINE void apply(const Lines<T> l) {
   for (Index token = 0; token < l.tokens; ++token) {
     const Phases<T> phases{l.cos[token], l.sin[token], l.negative_sin, l.pairs};
     each_head(l, ahead, token, [&](const T* in, T* out, const T* soon) HWY_ATTR {
-      if (touch) touch_in_order(in, l.pairs);
+      if (touch) simd::touch_in_order(in, 2 * l.pairs);
       fetch_line(soon, l.pairs);
       one_line<order, stream>(phases, l.pairing, in, out);
     });

@@ -89,13 +89,6 @@ HWY_INLINE void store(D d, hn::VFromD<D> value, T* to) {
   }
 }
 
-/// Reads a line that is about to turn, from its first byte to its last: both halves of a head at once would be two runs
-/// of lines in turns, which leave Zen 4 a quarter of its bandwidth.
-template <class T>
-HWY_INLINE void touch_in_order(const T* line, Index pairs) {
-  simd::touch_in_order(line, 2 * pairs);
-}
-
 /// How many lines ahead others are fetched; 0 where none are. With vectors of 32 bytes 1 KiB, if numbers are not
 /// converted: Zen 3, 64 MiB of float32 in halves, 1.00 of LIMIT by 1 KiB, 0.94 by 4, 0.94 without; Intel with AMX told
 /// to use AVX2, 256 MiB of float32 or float64, 0.85 to 0.9 times as long by 1 KiB as by 4, with small pages 0.7 to 0.8.

@@ -105,7 +105,7 @@ struct Run {
   const PhaseFrequencies& frequencies;
   const double* steps;  ///< prepared, or null
   const PhasesOut& to;
-  bool touch;  ///< what rows are added to is in no cache near by
+  bool large;  ///< more than the caches near by hold
 
   /// How many pairs a row has room for.
   Index room() const { return HWY_MIN(to.cosines, to.sines); }
@@ -305,7 +305,7 @@ HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const do
   const Doubt doubt(run.frequencies.attention_factor);
   const PhasesOut to = run.to;  // a copy, which no store can change
   const Index room = run.room();
-  if (run.touch) {
+  if (Put::added && run.large) {
     const Index numbers = HWY_MIN(width, room - column) * Put::step;
     for (Index r = row - reach; r < row + reach; ++r) {
       simd::touch_in_order(to.sin + r * to.stride + column * Put::step, numbers);
@@ -378,7 +378,7 @@ void sequence_f32(const PhaseFrequencies& f, [[maybe_unused]] const double* step
     const Index size = count * f.padded;
     const bool stream = together && !to.added && size >= (Index{1} << 19) && to.stride % pair_padding == 0 &&
                         aligned(to.sin) && (to.in_turn || aligned(to.cos));
-    const Run run{f, steps, to, to.added && size >= (Index{1} << 20)};
+    const Run run{f, steps, to, size >= (Index{1} << 20)};
     const auto blocks = [&](auto way) HWY_ATTR {
       constexpr Way how = way.value;
       done = to.in_turn ? put_blocks(run, InTurn<how>(to.scale), first, count)

@@ -197,13 +197,13 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
     }
     if (ahead != 0) {
       each_head(l, ahead, token, [&](const T* in, T* out, const T* soon) HWY_ATTR {
-        if (touch) touch_in_order(in, l.pairs);
+        if (touch) simd::touch_in_order(in, 2 * l.pairs);
         turn_line<order, stream, vectors, true>(phases, l.pairs, in, out, soon);
       });
       continue;
     }
     for (Index head = 0; head < l.heads; ++head) {
-      if (touch) touch_in_order(l.line_in(token, head), l.pairs);
+      if (touch) simd::touch_in_order(l.line_in(token, head), 2 * l.pairs);
       turn_line<order, stream, vectors>(phases, l.pairs, l.line_in(token, head), l.line_out(token, head));
     }
   }
