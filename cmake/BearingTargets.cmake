@@ -1,4 +1,6 @@
 # BEARING_PLAIN_FLAGS: what sources without kernels are compiled with besides; presets set it.
+# BEARING_ROTATION_FLAGS: what rotations and their frequencies of 150 bits are compiled with besides. They take most of the time
+# of tests that nothing optimises.
 # BEARING_CHECKED_FLAGS: what every target is compiled with besides, but those in BEARING_AS_IN_DEV, which a compiler cache
 # knows from the preset dev.
 
@@ -19,7 +21,9 @@ function(bearing_defaults target)
   if(BEARING_WARNINGS_AS_ERRORS)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
-  if(NOT target IN_LIST BEARING_AS_IN_DEV)
+  if(target IN_LIST BEARING_AS_IN_DEV)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER ccache DISABLE_PRECOMPILE_HEADERS ON)
+  else()
     target_compile_options(${target} PRIVATE ${BEARING_CHECKED_FLAGS})
   endif()
 endfunction()
@@ -60,6 +64,8 @@ function(bearing_simd_targets target)
       set(disabled HWY_SSSE3 HWY_SSE4 HWY_AVX3 HWY_AVX3_DL)
     elseif(NOT BEARING_ALL_TARGETS)
       set(disabled HWY_SSSE3 HWY_SSE4 HWY_AVX3_DL)
+    elseif(BEARING_WITHOUT_SSSE3)
+      set(disabled HWY_SSSE3)
     endif()
     if(newer)
       list(APPEND disabled "(HWY_AVX3_DL-1)" "(1LL<<14)")  # all above AVX3_DL, and SSE2; not all of them name these
@@ -171,9 +177,6 @@ function(bearing_objects target)
   bearing_defaults(${target})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE ${arg_PRIVATE})
-  if(target IN_LIST BEARING_AS_IN_DEV)
-    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER ccache DISABLE_PRECOMPILE_HEADERS ON)
-  endif()
 endfunction()
 
 # bearing_library(NAME SOURCES … PUBLIC … PRIVATE …): the library target `NAME` with the alias and export name

@@ -56,6 +56,7 @@ endfunction()
 # default PROGRAM_test.cc) or of the sources given; every TEST in it is a ctest of its own name, labelled with the program's.
 # BEARING_TEST_FLAGS: what these programs, and what they share, are compiled with besides; presets set it.
 # BEARING_TESTS_LEFT_OUT: the programs that a build does without, as another one has them.
+# BEARING_TESTS_AS_IN_DEV: sanitizers check the library; the programs themselves are compiled as the preset dev does it.
 function(bearing_test target)
   cmake_parse_arguments(arg "" "" "TESTS;SOURCES;LIBRARIES" ${ARGN})
   if(NOT arg_TESTS AND NOT arg_SOURCES)
@@ -72,10 +73,17 @@ function(bearing_test target)
     list(FILTER tests INCLUDE REGEX "_test\\.cc$")
     list(LENGTH tests count)
     if(count GREATER 1)
-      bearing_in_one(tests ${CMAKE_CURRENT_BINARY_DIR}/${target}.in_one.cc ${tests})
+      set(folder ${CMAKE_CURRENT_BINARY_DIR})
+      if(BEARING_IN_BUNCHES)  # where a compiler cache knows it again in another build
+        set(folder ${BEARING_IN_BUNCHES})
+      endif()
+      bearing_in_one(tests ${folder}/${target}.in_one.cc ${tests})
     endif()
   endif()
   add_executable(${target} ${tests} ${arg_SOURCES})
+  if(BEARING_TESTS_AS_IN_DEV)
+    list(APPEND BEARING_AS_IN_DEV ${target})
+  endif()
   bearing_defaults(${target})
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests
                              ${CMAKE_CURRENT_SOURCE_DIR})

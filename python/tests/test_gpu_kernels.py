@@ -17,7 +17,7 @@ TOGETHER = [file for file in FILES if file not in ALONE]
 # A process takes as long to start as a file takes to run.
 SHARES = [*([file] for file in ALONE), *(TOGETHER[first::3] for first in range(3))]
 
-# Calls of each kind of kernel; the others' tests take many minutes there.
+# Calls of each kind of kernel; the others' tests take many minutes there. Nearly all of the time goes into compiling.
 COMPILED = {
     "rotations": (["test_rotate.py"], "not out_of_range"),  # positions on the CPU are checked there
     "caches, norms": (["test_cache.py", "test_norm.py"], ""),
@@ -30,6 +30,15 @@ COMPILED = {
         "16_bits or every_mask and none",
     ),
 }
+# One or two of each kind, unless BEARING_EVERY_LAUNCH in the environment asks for all.
+if "BEARING_EVERY_LAUNCH" not in os.environ:
+    COMPILED = {
+        "some of each kind": (
+            ["test_rotate.py", "test_cache.py", "test_norm.py", "test_attention_decode.py", "test_attention.py"],
+            "library_s_bits or heads_and_of_tokens and half or into_a_cache and bthd or formula and interleaved or "
+            "steps_that_are and pairs or 16_bits and lengths",
+        )
+    }
 
 
 def run(files, *options, **chosen):
