@@ -1,6 +1,6 @@
 # BEARING_PLAIN_FLAGS: what sources without kernels are compiled with besides; presets set it.
-# BEARING_ROTATION_FLAGS: what rotations and their frequencies of 150 bits are compiled with besides. They take most of the time
-# of tests that nothing optimises.
+# BEARING_ROTATION_FLAGS: what rotations and their frequencies of 150 bits are compiled with besides. Where nothing is optimised,
+# tests spend most of their time in them.
 # BEARING_CHECKED_FLAGS: what every target is compiled with besides, but those in BEARING_AS_IN_DEV, which a compiler cache
 # knows from the preset dev.
 

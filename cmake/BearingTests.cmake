@@ -47,7 +47,9 @@ function(bearing_in_one out file)
     file(READ ${file} before)
   endif()
   if(NOT all STREQUAL before)
-    file(WRITE ${file} "${all}")
+    string(RANDOM unique)  # another build may be reading it
+    file(WRITE ${file}.${unique} "${all}")
+    file(RENAME ${file}.${unique} ${file})
   endif()
   set(${out} ${file} PARENT_SCOPE)
 endfunction()
@@ -56,7 +58,8 @@ endfunction()
 # default PROGRAM_test.cc) or of the sources given; every TEST in it is a ctest of its own name, labelled with the program's.
 # BEARING_TEST_FLAGS: what these programs, and what they share, are compiled with besides; presets set it.
 # BEARING_TESTS_LEFT_OUT: the programs that a build does without, as another one has them.
-# BEARING_TESTS_AS_IN_DEV: sanitizers check the library; the programs themselves are compiled as the preset dev does it.
+# BEARING_TESTS_AS_IN_DEV: sanitizers check the library; the programs themselves are compiled as the preset dev compiles them, so that
+# a compiler cache has them. What both compile of the same inline functions, destructors and calls of terms, is then the programs'.
 function(bearing_test target)
   cmake_parse_arguments(arg "" "" "TESTS;SOURCES;LIBRARIES" ${ARGN})
   if(NOT arg_TESTS AND NOT arg_SOURCES)

@@ -108,15 +108,15 @@ def launched(dtype, dim, target, made=learned_bias, options=CAUSAL, out_dtype=No
 WIDTHS = (64, 128)
 
 
-def places(kernels):
-    """Each kernel for one target at one width of rows. Both take turns, so that every target and every width has kernels;
-    BEARING_EVERY_WIDTH in the environment asks for all."""
+def places(kernels, turn):
+    """Each kernel for one target at one width of rows. Both take turns, in each test from another one, so that every kernel has
+    every target and both widths somewhere; BEARING_EVERY_WIDTH in the environment asks for all."""
     every = "BEARING_EVERY_WIDTH" in os.environ
     for i, kernel in enumerate(kernels):
         for j, target in enumerate(TARGETS):
-            if (i + j) % len(TARGETS) and not every:
+            if (i + j + turn) % len(TARGETS) and not every:
                 continue
-            for width in WIDTHS if every else (WIDTHS[i % 2],):
+            for width in WIDTHS if every else (WIDTHS[(i + turn) % 2],):
                 yield pytest.param(kernel, width, target, id=f"{kernel}-{width}-{target}")
 
 
@@ -217,7 +217,9 @@ SPILLED_RANKED = {
 }
 
 
-@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"])])
+@pytest.mark.parametrize(
+    ("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"], turn=0)]
+)
 def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target)[kernel], target)
     assert code.spilled == SPILLED.get((kernel, dim, target), 0)
@@ -227,7 +229,9 @@ def test_products_are_instructions_and_spilled_registers_are_known(kernel, dim, 
     assert code.widest_load == 16
 
 
-@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"])])
+@pytest.mark.parametrize(
+    ("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_distances"], turn=1)]
+)
 def test_a_bias_that_is_a_line_too(kernel, dim, target):
     """No number of it is looked up, so that the kernels' loops have fewer registers than with one that is not."""
     code = code_of(launched(torch.bfloat16, dim, target, alibi)[kernel], target)
@@ -238,7 +242,7 @@ def test_a_bias_that_is_a_line_too(kernel, dim, target):
 
 @pytest.mark.parametrize(
     ("kernel", "dim", "target"),
-    [*places(["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES[:3])])],
+    [*places(["forward", "d_queries", "d_keys", *(f"d_tables of {side}" for side in SIDES[:3])], turn=2)],
 )
 def test_rows_by_distance_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target, picked_rows)[kernel], target)
@@ -249,7 +253,7 @@ def test_rows_by_distance_too(kernel, dim, target):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_tables of mixed"])]
+    ("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys", "d_tables of mixed"], turn=3)]
 )
 def test_numbers_of_queries_times_rows_too(kernel, dim, target):
     code = code_of(launched(torch.bfloat16, dim, target, numbers_of_queries)[kernel], target)
@@ -320,7 +324,7 @@ def test_pairs_that_are_visible_too(kernel, target, spilled):
     assert code.shared <= SHARED[target]
 
 
-@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys"])])
+@pytest.mark.parametrize(("kernel", "dim", "target"), [*places(["forward", "d_queries", "d_keys"], turn=4)])
 def test_ranks_of_keys_too(kernel, dim, target):
     at = torch.zeros(3, 1, 512, dtype=torch.int64)
     options = CAUSAL._replace(q_positions=at, k_positions=at, window=(100, -1))

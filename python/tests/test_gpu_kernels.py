@@ -30,13 +30,22 @@ COMPILED = {
         "16_bits or every_mask and none",
     ),
 }
-# One or two of each kind, unless BEARING_EVERY_LAUNCH in the environment asks for all.
+# Some calls that are like most, unless BEARING_EVERY_LAUNCH in the environment asks for all.
 if "BEARING_EVERY_LAUNCH" not in os.environ:
     COMPILED = {
         "some of each kind": (
-            ["test_rotate.py", "test_cache.py", "test_norm.py", "test_attention_decode.py", "test_attention.py"],
-            "library_s_bits or heads_and_of_tokens and half or into_a_cache and bthd or formula and interleaved or "
-            "steps_that_are and pairs or 16_bits and lengths",
+            [
+                "test_rotate.py::test_queries_and_keys_have_the_library_s_bits",
+                "test_rotate.py::test_several_tiles_of_heads_and_of_tokens[heads together-half]",
+                "test_cache.py::test_queries_and_keys_are_rotated_into_a_cache",
+                "test_cache.py::test_paged_caches_move_where_slots_say",
+                "test_norm.py::test_it_is_the_formula_forward_and_backward[interleaved-dtype0]",
+                "test_attention_decode.py::test_steps_that_are_alike_share_launches[pairs]",
+                "test_attention.py::test_every_mask[none]",
+                "test_attention.py::test_several_tiles_of_16_bits[lengths]",
+                "test_attention_rows.py::test_every_mask[none]",
+            ],
+            "",
         )
     }
 
