@@ -109,8 +109,8 @@ WIDTHS = (64, 128)
 
 
 def places(kernels, turn):
-    """Each kernel for one target at one width of rows. Both take turns, in each test from another one, so that every kernel has
-    every target and both widths somewhere; BEARING_EVERY_WIDTH in the environment asks for all."""
+    """Each kernel for one target at one width of rows. Both take turns, in each test from another one, so that a kernel of
+    several tests has several of both; BEARING_EVERY_WIDTH in the environment asks for all."""
     every = "BEARING_EVERY_WIDTH" in os.environ
     for i, kernel in enumerate(kernels):
         for j, target in enumerate(TARGETS):
