@@ -8,7 +8,7 @@
 
 #include "support/targets.hpp"
 
-// Results so large that they go past the caches, in another order and by other stores.
+// Results so large that they go past the caches, in another order and by other stores: rotations, and tables.
 
 namespace bearing {
 namespace {
@@ -96,6 +96,41 @@ TEST(RotatePastTheCaches, QuartersTakeTurnsInPlaceToo) {
   expect_right_in_place<double>(Index{17} << 20, Pairing::half);
   expect_right_in_place<double>(Index{17} << 20, Pairing::interleaved);
   expect_right_in_place<Bfloat16>(Index{97} << 20, Pairing::half);
+}
+
+/// cos and sin of 48 pairs in two arrays, whose rows have room for `stride`.
+struct TwoArrays {
+  static constexpr Index rows = 43'701, pairs = 48;
+  Index stride;
+  std::vector<float> memory = std::vector<float>(static_cast<std::size_t>(2 * rows * stride) + 32, -77);
+  /// On a cache line's border, and some numbers behind the memory's start.
+  float* first() {
+    return memory.data() + (128 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) / sizeof(float);
+  }
+  View<float, 2> cos() { return {first(), {rows, pairs}, {stride, 1}}; }
+  View<float, 2> sin() { return {first() + rows * stride, {rows, pairs}, {stride, 1}}; }
+};
+
+// Rows of 64 begin on lines, those of 65 do not and go into the caches.
+TEST(TablesPastTheCaches, TheBitsAreThoseOfTablesInThemAndNothingBesideIsWritten) {
+  const RopeFrequencies frequencies = resolve(Rope{.head_dim = 2 * TwoArrays::pairs, .pairing = Pairing::half});
+  test::on_every_target([&] {
+    TwoArrays past{64}, into{65};
+    fill(frequencies, Positions(5), past.cos(), past.sin());
+    fill(frequencies, Positions(5), into.cos(), into.sin());
+    const auto same = [](const View<float, 2>& a, const View<float, 2>& b) {
+      for (Index row = 0; row < TwoArrays::rows; ++row) {
+        if (std::memcmp(&a(row, 0), &b(row, 0), TwoArrays::pairs * sizeof(float)) != 0) return false;
+      }
+      return true;
+    };
+    EXPECT_TRUE(same(past.cos(), into.cos()));
+    EXPECT_TRUE(same(past.sin(), into.sin()));
+    for (const TwoArrays* one : {&past, &into}) {
+      const auto untouched = std::count(one->memory.begin(), one->memory.end(), -77.0f);
+      EXPECT_EQ(untouched, static_cast<Index>(one->memory.size()) - 2 * TwoArrays::rows * TwoArrays::pairs);
+    }
+  });
 }
 
 }  // namespace

@@ -98,6 +98,7 @@ struct PhasesOut {
   bool in_turn = false;  ///< sin, cos, sin, cos, …: cos is sin + 1, and the next pair is 2 further
   float scale = 1;       ///< what each number is multiplied by after its rounding to float, and rounded again
   bool added = false;    ///< to what is there
+  Index rows = 0;        ///< of all that tasks write together, where this is one task's part; 0: this is all
 };
 
 /// What phases of consecutive positions are built with, 64 pairs after 64: those at 0 … 16 and at 32, 64, … 480, exact,

@@ -95,19 +95,21 @@ void prepare_steps(const PhaseFrequencies& f, double* steps) {
 // blocks follow from it, and the rows of a block (anchor ± k) from its anchor, by the addition theorem. Where the
 // result is too close to a rounding boundary of float to be sure, the exact evaluation decides: the same bits as for a
 // single row, at any position.
-constexpr Index reach = steps_near - 1;  // rows on either side of an anchor
-constexpr Index block = 2 * reach;       // rows −reach … reach − 1
+constexpr Index reach = steps_near - 1;     // rows on either side of an anchor
+constexpr Index rows_in_block = 2 * reach;  // rows −reach … reach − 1
 constexpr Index group_blocks = steps_far + 1;
 
 using FloatTag = hn::Repartition<float, WideTag>;  // twice the lanes of double
 
-struct Run {
+/// The rows around an anchor, `width` pairs of each from `column` on.
+struct Block {
   const PhaseFrequencies& frequencies;
-  const double* steps;  ///< prepared, or null
-  const PhasesOut& to;
-  bool large;  ///< more than the caches near by hold
+  Index column, width;
+  Index position;  ///< of the anchor
+  PhasesOut to;    ///< where the anchor's row goes, from the pair `column` on
+  bool large;      ///< the whole run is more than the caches near by hold
 
-  /// How many pairs a row has room for.
+  /// How many of the pairs a row has room for.
   Index room() const { return HWY_MIN(to.cosines, to.sines); }
 };
 
@@ -169,7 +171,7 @@ HWY_INLINE void put(D32 d32, hn::VFromD<D32> value, float scale, float* to) {
 
 /// Rounds to float and writes: half a vector at a time, which saves the joining, where a half fills a 128-bit store; or
 /// a 256-bit one where products follow (131,072 rows of 128 on AVX2: 2.50 ms, and 2.62 by halves), or where stores go
-/// into the caches (the same rows as two arrays on Zen 3: 8.4 ms, and 9.3 by halves).
+/// into the caches (the same rows as two arrays on a busier Zen 3: 8.4 ms, and 9.3 by halves).
 template <Way way>
 HWY_INLINE void put(const Twice& x, float scale, float* to) {
   const FloatTag d32;
@@ -263,18 +265,20 @@ HWY_INLINE Turned turned(const Point& at, const Point& by) {
 
 /// Writes what has a doubtful value or little room: as it is if the error turns out not to matter, else exactly. Whole
 /// vectors go the way of all others: a store into the caches would fetch the line that the others write past them.
+/// `away` is the row's distance from the anchor, i the first pair's from the block's first.
 template <class Put>
-HWY_INLINE void put_carefully(const Run& run, const Put& put, Point x, Index position, Index row, Index column) {
+HWY_INLINE void put_carefully(const Block& block, const Put& put, Point x, Index away, Index i) {
   const hn::Half<FloatTag> half;
-  const WideVec error = hn::Set(WideTag(), turned_error * std::abs(run.frequencies.attention_factor));
+  const PhaseFrequencies& f = block.frequencies;
+  const WideVec error = hn::Set(WideTag(), turned_error * std::abs(f.attention_factor));
   bool unsure = false;
   for (const WideVec& value : {x.cos.lower, x.cos.upper, x.sin.lower, x.sin.upper}) {
     rounded_if_sure(half, value, error, unsure);
   }
-  if (unsure) x = exact_point(run.frequencies, position, column);
-  if (column + static_cast<Index>(hn::Lanes(FloatTag())) > run.room()) return put_some(run.to, x, row, column);
-  const Index at = row * run.to.stride + column * Put::step;
-  put(x.cos, x.sin, run.to.cos + at, run.to.sin + at);
+  if (unsure) x = exact_point(f, block.position + away, block.column + i);
+  if (i + static_cast<Index>(hn::Lanes(FloatTag())) > block.room()) return put_some(block.to, x, away, i);
+  const Index at = away * block.to.stride + i * Put::step;
+  put(x.cos, x.sin, block.to.cos + at, block.to.sin + at);
 }
 
 /// Whether the row k after an anchor is written: not k = reach, which the next block has; nor, where rows are added,
@@ -284,32 +288,31 @@ constexpr bool has_row_after(Index k) {
   return k < reach && !(Put::added && k == 0);
 }
 
-/// The rows k before and k after the anchor, which is row `row`, with care.
+/// The rows k before and k after the anchor, with care.
 template <class Put>
-HWY_NOINLINE void put_rows_carefully(const Run& run, Put put, const double* anchor, const double* step, Index k,
-                                     Index position, Index row, Index column) {
-  const Turned x = turned(load_point(anchor), load_point(step));
-  put_carefully(run, put, x.back, position - k, row - k, column);
-  if (has_row_after<Put>(k)) put_carefully(run, put, x.forth, position + k, row + k, column);
+HWY_NOINLINE void put_rows_carefully(const Block& block, Put put, const double* anchor, const double* step, Index k,
+                                     Index i) {
+  const Turned x = turned(load_point(anchor + i), load_point(step + i));
+  put_carefully(block, put, x.back, -k, i);
+  if (has_row_after<Put>(k)) put_carefully(block, put, x.forth, k, i);
 }
 
-/// The block of rows around `position`, which is row `row`. `steps` has the points of 0 … reach. Row after row: lines
-/// that are written past the caches must be filled before many others begin, and lie near each other, or the memory is
-/// written part by part. It costs loads of the anchor; 4,096 rows of 1,024 take 1.0 ms, and column by column 1.4.
+/// A block of rows. `steps` has the points of 0 … reach. Row after row: lines that are written past the caches must be
+/// filled before many others begin, and lie near each other, or the memory is written part by part. It costs loads of
+/// the anchor; 4,096 rows of 1,024 take 1.0 ms, and column by column 1.4.
 /// What they are added to is read in order before, as the rows are two runs of lines in turns (Zen 3, one thread,
 /// 131,072 rows of 128: 0.49 of LIMIT, and 0.24 without).
 template <class Put>
-HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const double* anchor, Index column, Index width,
-                          Index position, Index row) {
+HWY_INLINE void put_block(const Block& block, Put put, const double* steps, const double* anchor) {
   const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
-  const Doubt doubt(run.frequencies.attention_factor);
-  const PhasesOut to = run.to;  // a copy, which no store can change
-  const Index room = run.room();
-  if (Put::added && run.large) {
-    const Index numbers = HWY_MIN(width, room - column) * Put::step;
-    for (Index r = row - reach; r < row + reach; ++r) {
-      simd::touch_in_order(to.sin + r * to.stride + column * Put::step, numbers);
-      if (Put::step == 1) simd::touch_in_order(to.cos + r * to.stride + column, numbers);
+  const Doubt doubt(block.frequencies.attention_factor);
+  const PhasesOut to = block.to;  // a copy, which no store can change
+  const Index room = block.room(), width = block.width;
+  if (Put::added && block.large) {
+    const Index numbers = HWY_MIN(width, room) * Put::step;
+    for (Index away = -reach; away < reach; ++away) {
+      simd::touch_in_order(to.sin + away * to.stride, numbers);
+      if (Put::step == 1) simd::touch_in_order(to.cos + away * to.stride, numbers);
     }
   }
   for (Index k = 0; k <= reach; ++k) {
@@ -319,11 +322,11 @@ HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const do
       const Turned x = turned(load_point(anchor + i), load_point(step + i));
       const auto distance = hn::Min(hn::Min(doubt.distance(x.back.cos), doubt.distance(x.back.sin)),
                                     hn::Min(doubt.distance(x.forth.cos), doubt.distance(x.forth.sin)));
-      if (HWY_UNLIKELY(column + i + lanes > room || doubt.any(distance))) {
-        put_rows_carefully(run, put, anchor + i, step + i, k, position, row, column + i);
+      if (HWY_UNLIKELY(i + lanes > room || doubt.any(distance))) {
+        put_rows_carefully(block, put, anchor, step, k, i);
         continue;
       }
-      const Index at = row * to.stride + (column + i) * Put::step;
+      const Index at = i * Put::step;
       put(x.back.cos, x.back.sin, to.cos + at - away, to.sin + at - away);
       if (!has_row_after<Put>(k)) continue;
       put(x.forth.cos, x.forth.sin, to.cos + at + away, to.sin + at + away);
@@ -331,34 +334,77 @@ HWY_INLINE void put_block(const Run& run, Put put, const double* steps, const do
   }
 }
 
-/// Whole blocks of rows; returns how many rows they hold.
-template <class Put>
-HWY_INLINE Index put_blocks(const Run& run, const Put& put, Index first, Index count) {
-  const PhaseFrequencies& f = run.frequencies;
+/// A block of rows in the first cache, cos and sin apart, and the way from there past the caches in order. The rows on
+/// both sides of an anchor, in two arrays, are four places that take turns; there Zen 3 takes 2.3 times as long past
+/// the caches as into them. 131,072 rows of two times 64 in two arrays, medians: 7.6 ms into the caches, 5.5 ms staged.
+/// Not where a row is a part of what lies side by side (4,096 rows of 1,024: 1.8 ms into the caches, 2.5 ms staged).
+struct Staged {
+  HWY_ALIGN float cos[rows_in_block * column_block], sin[rows_in_block * column_block];
+
+  /// The block, with its rows here.
+  HWY_INLINE Block here(Block block) {
+    block.to = {.cos = cos + reach * column_block,
+                .sin = sin + reach * column_block,
+                .stride = column_block,
+                .cosines = block.width,
+                .sines = block.width};
+    return block;
+  }
+
+  HWY_INLINE void hand_over(const PhasesOut& to) const {
+    rows(sin, HWY_MIN(to.sines, column_block), to.sin - reach * to.stride, to.stride);
+    rows(cos, HWY_MIN(to.cosines, column_block), to.cos - reach * to.stride, to.stride);
+  }
+
+ private:
+  static HWY_INLINE void rows(const float* from, Index n, float* to, Index stride) {
+    const FloatTag d;
+    const Index lanes = static_cast<Index>(hn::Lanes(d));
+    for (Index row = 0; row < rows_in_block; ++row, from += column_block, to += stride) {
+      for (Index i = 0; i < n; i += lanes) hn::Stream(hn::Load(d, from + i), d, to + i);
+    }
+  }
+};
+
+/// Whole blocks of rows, staged or not; returns how many rows they hold. `steps`: prepared, or null.
+template <bool staged, class Put>
+HWY_INLINE Index put_blocks(const PhaseFrequencies& f, const double* steps, const PhasesOut& to, const Put& put,
+                            Index first, Index count) {
   const Index lanes = static_cast<Index>(hn::Lanes(FloatTag()));
-  const Index blocks = count / block;
+  const Index blocks = count / rows_in_block;
   HWY_ALIGN double own_steps[steps_block];
   HWY_ALIGN double start[2 * column_block], anchor[2 * column_block];
+  const bool large = count * f.padded >= (Index{1} << 20);
   for (Index column = 0; column < f.padded; column += column_block) {
     const Index width = HWY_MIN(column_block, f.padded - column);
     const double* near = own_steps;
-    if (run.steps != nullptr) {
-      near = run.steps + column / column_block * steps_block;
+    if (steps != nullptr) {
+      near = steps + column / column_block * steps_block;
     } else {
       put_steps(f, HWY_MIN(blocks - 1, steps_far), column, own_steps);
     }
     for (Index n = 0; n < blocks; ++n) {
-      const Index row = n * block + reach, k = n % group_blocks;
+      const Index row = n * rows_in_block + reach, k = n % group_blocks;
       if (k == 0) put_points(f, static_cast<double>(first + row), f.attention_factor, column, width, start);
       const double* far = near + (reach + k) * 2 * column_block;
       for (Index i = 0; i < width; i += lanes) {
         const Point from = load_point(start + i);
         store_point(k == 0 ? from : turned(from, load_point(far + i)).forth, anchor + i);
       }
-      put_block(run, put, near, anchor, column, width, first + row, row);
+      Block block{f, column, width, first + row, to, large};
+      const Index at = row * to.stride + column * Put::step;
+      block.to.cos += at, block.to.sin += at;
+      block.to.cosines -= column, block.to.sines -= column;
+      if constexpr (staged) {
+        Staged room;
+        put_block(room.here(block), put, near, anchor);
+        room.hand_over(block.to);
+      } else {
+        put_block(block, put, near, anchor);
+      }
     }
   }
-  return blocks * block;
+  return blocks * rows_in_block;
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR
@@ -370,29 +416,36 @@ void sequence_f32(const PhaseFrequencies& f, [[maybe_unused]] const double* step
   // Factors far from 1 could make floats below the normal range, whose rounding is not where Doubt looks.
   const double factor = std::abs(f.attention_factor);
   const bool normal = factor > 0x1p-100 && factor < 0x1p100;
-  if (f.angles == Angles::exact && normal && count >= 2 * block) {
+  if (f.angles == Angles::exact && normal && count >= 2 * rows_in_block) {
     const auto aligned = [](const float* p) HWY_ATTR { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; };
     // From 4 MiB up the rows would only push other data out of the caches; write past them. With AVX2 only where cos
-    // and sin of the same pairs lie side by side: else Zen 3 takes 2.3 times as long past the caches as into them.
-    const bool together = HWY_TARGET != HWY_AVX2 || to.in_turn || std::abs(to.sin - to.cos) <= column_block;
+    // and sin of the same pairs lie side by side, or staged.
     const Index size = count * f.padded;
-    const bool stream = together && !to.added && size >= (Index{1} << 19) && to.stride % pair_padding == 0 &&
-                        aligned(to.sin) && (to.in_turn || aligned(to.cos));
-    const Run run{f, steps, to, size >= (Index{1} << 20)};
+    const bool past = !to.added && size >= (Index{1} << 19) && to.stride % pair_padding == 0 && aligned(to.sin) &&
+                      (to.in_turn || aligned(to.cos));
+    constexpr bool narrow = HWY_TARGET == HWY_AVX2;
+    const bool together = !narrow || to.in_turn || std::abs(to.sin - to.cos) <= column_block;
+    // Two arrays from 16 MiB up, of whole lines that lie behind each other.
+    const bool stage = past && !together && HWY_MAX(count, to.rows) * f.padded >= (Index{1} << 21) &&
+                       to.stride <= column_block && to.cosines % pair_padding == 0 && to.sines % pair_padding == 0 &&
+                       to.scale == 1;
+    const bool stream = past && together;
     const auto blocks = [&](auto way) HWY_ATTR {
       constexpr Way how = way.value;
-      done = to.in_turn ? put_blocks(run, InTurn<how>(to.scale), first, count)
-                        : put_blocks(run, Apart<how>{to.scale}, first, count);
+      done = to.in_turn ? put_blocks<false>(f, steps, to, InTurn<how>(to.scale), first, count)
+                        : put_blocks<false>(f, steps, to, Apart<how>{to.scale}, first, count);
     };
     const bool scaled = to.scale != 1;  // the table is not: on AVX2 the products would cost it 15 %
     if (to.added) {
       blocks(Chosen<Way{.scaled = true, .added = true}>());  // memory is the bound: a product by 1 costs nothing
+    } else if (stage) {
+      if constexpr (narrow) done = put_blocks<true>(f, steps, to, Apart<Way{}>{to.scale}, first, count);
     } else if (stream) {
       scaled ? blocks(Chosen<Way{.stream = true, .scaled = true}>()) : blocks(Chosen<Way{.stream = true}>());
     } else {
       scaled ? blocks(Chosen<Way{.scaled = true}>()) : blocks(Chosen<Way{}>());
     }
-    if (stream) hwy::FlushStream();
+    if (stream || stage) hwy::FlushStream();
   }
 #endif
   const Index lanes = static_cast<Index>(hn::Lanes(WideTag()));

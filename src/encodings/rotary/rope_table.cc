@@ -386,7 +386,12 @@ void fill(const RopeFrequencies& frequencies, const Positions& positions, View<T
     if constexpr (std::is_same_v<T, float>) {
       if (plain && positions.is_offset()) {
         return kernels.sequence_f32(f, nullptr, positions.first() + first, last - first,
-                                    {&cos(first, 0), &sin(first, 0), cos.stride[0], pairs, pairs});
+                                    {.cos = &cos(first, 0),
+                                     .sin = &sin(first, 0),
+                                     .stride = cos.stride[0],
+                                     .cosines = pairs,
+                                     .sines = pairs,
+                                     .rows = time});
       }
     }
     double* one = scratch.data() + task * 2 * f.padded * (f.axes + 1);
