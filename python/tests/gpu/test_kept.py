@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import weakref
+from types import SimpleNamespace
 
 import bearing
 import bearing.torch as bt
@@ -124,3 +125,38 @@ def test_cuda_is_not_asked_where_nobody_used_it(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: pytest.fail("it was asked"))
     assert devices.kept(1)(lambda: 3)() == 3
+
+
+def test_memory_of_what_is_forgotten_outlives_its_readers(monkeypatch):
+    """On any stream. With the CPU in the place of a GPU."""
+    waited = []
+    host = torch.device("cpu")
+    monkeypatch.setattr(devices, "KINDS", ("cpu",))
+    monkeypatch.setattr(devices, "_forgotten", {})
+    monkeypatch.setattr(torch.cpu, "current_stream", lambda _: SimpleNamespace(synchronize=lambda: None))
+    monkeypatch.setattr(torch.cpu, "synchronize", waited.append)
+    made = devices.kept(1)(lambda n: devices.for_good(lambda: [torch.full((5,), float(n))], host)[0])
+
+    def forgotten():
+        gc.collect()
+        return [storage.data_ptr() for _, storage in devices._forgotten.values()]
+
+    address = made(1).untyped_storage().data_ptr()
+    made(2)
+    assert forgotten() == [address] and not waited
+    with monkeypatch.context() as within:
+        within.setattr(devices, "_captures", lambda: True)
+        devices.for_good(list, host)
+    assert forgotten() == [address] and not waited
+
+    def refuse(device):
+        raise RuntimeError("a stream of another thread is captured")
+
+    with monkeypatch.context() as within:
+        within.setattr(torch.cpu, "synchronize", refuse)
+        devices.for_good(list, host)
+    assert forgotten() == [address]
+    devices.for_good(list, host)
+    assert forgotten() == [] and waited == [host]
+    devices.for_good(list, host)
+    assert waited == [host]  # nothing to wait for

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import itertools
 import os
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,17 +55,46 @@ def for_good(make: Callable[[], Sequence[Tensor]], device: torch.device) -> list
     """What is made on the CPU, on a device, to be kept there: any stream may read it as soon as this returns.
 
     It is made on a thread of its own. What PyTorch knows of the calling thread does not hold for it then: a pool of memory
-    that a CUDA graph in the making owns, modes of tensors without numbers, inference mode.
+    that a CUDA graph in the making owns, modes of tensors without numbers, inference mode. Once it is forgotten its memory
+    serves others only when no stream reads it any more.
     """
 
     def moved() -> list[Tensor]:
         made = [n.to(device) for n in make()]
         if device.type in KINDS:
             getattr(torch, device.type).current_stream(device).synchronize()
+            for one in made:
+                weakref.finalize(one, _forget, one.untyped_storage(), one.device).atexit = False
         return made
 
+    if not _captures():
+        _give_back()
     with ThreadPoolExecutor(1) as aside:
         return aside.submit(moved).result()
+
+
+# The memory of what was forgotten. PyTorch's allocator knows only the stream that a tensor was made on, and kernels on
+# others may still read it. They are waited for when something else is made, if no stream is captured then.
+_forgotten: dict[int, tuple[torch.device, torch.UntypedStorage]] = {}
+_count = itertools.count()
+
+
+def _forget(storage: torch.UntypedStorage, device: torch.device) -> None:
+    """Waits for nothing: it runs on any thread, and at any time."""
+    _forgotten[next(_count)] = device, storage
+
+
+def _give_back() -> None:
+    """Gives memory back that nobody reads any more, or leaves it where a device cannot be waited for."""
+    gone = _forgotten.copy()
+    for device in {device for device, _ in gone.values()}:
+        try:
+            getattr(torch, device.type).synchronize(device)
+        except RuntimeError:
+            continue
+        for n, (other, _) in gone.items():
+            if other == device:
+                _forgotten.pop(n, None)
 
 
 def kept(maxsize: int) -> Callable[[Made], Made]:
