@@ -60,20 +60,6 @@ HWY_INLINE void in_row_blocks(Index rows, const Body& body) {
 #define BEARING_OWN_VECTORS
 #endif
 
-/// sum[i][x] += left.at(i, t) · right[x …]
-template <int Rows, int Vectors, class D, class Left, class A>
-HWY_INLINE void add_term(D d, const Left& left, Index t, const A* right, hn::Vec<D> (&sum)[Rows][Vectors]) {
-  hn::Vec<D> row[Vectors];
-#pragma GCC unroll 4
-  for (int x = 0; x < Vectors; ++x) row[x] = hn::LoadU(d, right + x * static_cast<Index>(hn::Lanes(d)));
-#pragma GCC unroll 8
-  for (int i = 0; i < Rows; ++i) {
-    const auto factor = hn::Set(d, left.at(i, t));
-#pragma GCC unroll 4
-    for (int x = 0; x < Vectors; ++x) sum[i][x] = hn::MulAdd(factor, row[x], sum[i][x]);
-  }
-}
-
 /// finish(d, i, x, Σ_t left.at(i, t) · right[t][x …]) for all rows i < Rows and vectors of columns from x on. An
 /// element is the sum of its products in rising order, whatever block it falls in. Not inlined: GCC at -O3 then keeps
 /// all sums in registers, which is a quarter faster. Four terms in each turn of the loop: a term's 23 instructions
@@ -90,7 +76,17 @@ HWY_NOINLINE BEARING_OWN_VECTORS void product_block(D d, Index terms, Left left,
     for (int x = 0; x < Vectors; ++x) sum[i][x] = hn::Zero(d);
   }
 #pragma GCC unroll 4
-  for (Index t = 0; t < terms; ++t, right += right_stride) add_term(d, left, t, right, sum);
+  for (Index t = 0; t < terms; ++t, right += right_stride) {
+    hn::Vec<D> row[Vectors];
+#pragma GCC unroll 4
+    for (int x = 0; x < Vectors; ++x) row[x] = hn::LoadU(d, right + x * n);
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const auto factor = hn::Set(d, left.at(i, t));
+#pragma GCC unroll 4
+      for (int x = 0; x < Vectors; ++x) sum[i][x] = hn::MulAdd(factor, row[x], sum[i][x]);
+    }
+  }
 #pragma GCC unroll 8
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
