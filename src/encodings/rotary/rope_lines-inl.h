@@ -20,7 +20,7 @@ namespace lanes = simd::HWY_NAMESPACE;
 enum class PhaseOrder {
   natural,  ///< c0 c1 c2 …, s0 s1 s2 …
   doubled,  ///< c0 c0 c1 c1 …, −s0 s0 −s1 s1 …: interleaved pairs, whole vectors at a time
-  spread,   ///< natural, and doubled where they are loaded into registers: interleaved pairs, see spreads()
+  spread,   ///< natural, and doubled or split where they are loaded into registers, see spreads()
   split,    ///< per vector pair, the even ones first: two bfloat16 in a 32-bit lane, half pairing
 };
 

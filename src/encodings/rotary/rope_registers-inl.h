@@ -62,6 +62,23 @@ struct PhasesInRegisters {
       s[v + 1] = hn::Xor(hn::TableLookupLanes(sines, upper), signs);
     }
   }
+
+  /// Natural phases as split ones.
+  HWY_INLINE void load_split(const C* cos, const C* sin, bool negative_sin) {
+    static_assert(vectors % 2 == 0);
+    const hn::ScalableTag<C> d;
+    constexpr Index lanes = hn::MaxLanes(d);
+    const auto sign = hn::Set(d, negative_sin ? C(-0.0) : C(0.0));
+#pragma GCC unroll 8
+    for (int v = 0; v < vectors; v += 2) {
+      const auto c0 = hn::LoadU(d, cos + v * lanes), c1 = hn::LoadU(d, cos + (v + 1) * lanes);
+      const auto s0 = hn::LoadU(d, sin + v * lanes), s1 = hn::LoadU(d, sin + (v + 1) * lanes);
+      c[v] = hn::ConcatEven(d, c1, c0);
+      c[v + 1] = hn::ConcatOdd(d, c1, c0);
+      s[v] = hn::Xor(hn::ConcatEven(d, s1, s0), sign);
+      s[v + 1] = hn::Xor(hn::ConcatOdd(d, s1, s0), sign);
+    }
+  }
 };
 
 /// Keeps the compiler from loading and storing the two halves of a line in turns. On Zen 5 a line in order takes 0.88
@@ -151,7 +168,7 @@ HWY_INLINE void turn_line(const PhasesInRegisters<float, vectors>& phases, Index
   const hn::ScalableTag<float> d;
   constexpr Index width = 2 * hn::MaxLanes(d);
   const auto &c = phases.c, &s = phases.s;
-  if constexpr (order == PhaseOrder::split) {
+  if constexpr (order == PhaseOrder::split || order == PhaseOrder::spread) {
     static_assert(vectors % 2 == 0);
 #pragma GCC unroll 8
     for (int k = 0; k < vectors; k += 2, in += width, out += width) {
@@ -213,15 +230,22 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
 template <PhaseOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_in_parts(const Lines<T>& l) {
   constexpr Index part = vectors * hn::MaxLanes(hn::ScalableTag<Compute<T>>());
-  constexpr Index width = order == PhaseOrder::natural && std::is_same_v<T, Bfloat16> ? 2 * part : part;
-  const Index numbers = order == PhaseOrder::doubled ? 2 * l.pairs : l.pairs;
+  constexpr bool bf16 = std::is_same_v<T, Bfloat16>, spread = order == PhaseOrder::spread;
+  constexpr Index width = order == PhaseOrder::natural && bf16 ? 2 * part : part;
+  const Index numbers = order == PhaseOrder::doubled || (spread && !bf16) ? 2 * l.pairs : l.pairs;
   const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
   for (Index token = 0; token < l.tokens; ++token) {
     const T* in = l.line_in(token, 0);
     T* out = l.line_out(token, 0);
     for (Index i = 0; i < numbers; i += part, in += width, out += width) {
       PhasesInRegisters<Compute<T>, vectors> phases;
-      phases.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
+      if constexpr (spread && bf16) {
+        phases.load_split(l.cos[token] + i, l.sin[token] + i, l.negative_sin);
+      } else if constexpr (spread) {
+        phases.load_doubled(l.cos[token] + i / 2, l.sin[token] + i / 2, l.negative_sin);
+      } else {
+        phases.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
+      }
       for (Index head = 0; head < l.heads; ++head) {
         turn_line<order, stream, vectors>(phases, l.pairs, in + head * l.in_head, out + head * l.out_head);
       }

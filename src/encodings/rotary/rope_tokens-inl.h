@@ -244,12 +244,14 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
   if constexpr (has_bf16_lines<T>()) {
     if (call.avx512_bf16) return either(std::integral_constant<PhaseOrder, PhaseOrder::natural>{});
   }
-  if (call.pairing == Pairing::interleaved) {
-#if BEARING_PHASE_VECTORS == 8
-    if constexpr (!std::is_same_v<T, Bfloat16>) {
-      if (spreads<T>(call.pairs)) return either(std::integral_constant<PhaseOrder, PhaseOrder::spread>{});
+#if BEARING_PHASE_VECTORS
+  if constexpr (BEARING_PHASE_VECTORS == 4 || !std::is_same_v<T, Bfloat16>) {
+    if (spreads<T>(call.pairing, call.pairs, call.from_memory)) {
+      return either(std::integral_constant<PhaseOrder, PhaseOrder::spread>{});
     }
+  }
 #endif
+  if (call.pairing == Pairing::interleaved) {
     either(std::integral_constant<PhaseOrder, phase_order<T>(Pairing::interleaved)>{});
   } else {
     either(std::integral_constant<PhaseOrder, phase_order<T>(Pairing::half)>{});
