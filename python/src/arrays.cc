@@ -118,21 +118,24 @@ void prepare_arrays() {
 
 NewArray new_array(ArrayKind kind, DataType type, const std::vector<Index>& shape) {
   if (kind == ArrayKind::numpy || kind == ArrayKind::other) return new_numpy_array(type, shape);
-  constexpr std::array<std::size_t, 4> bytes{8, 4, 2, 2};
-  std::size_t size = bytes[static_cast<std::size_t>(type)];
+  constexpr auto code = [](nb::dlpack::dtype_code c) { return static_cast<std::uint8_t>(c); };
+  const std::array<nb::dlpack::dtype, 4> dtypes{nb::dtype<double>(), nb::dtype<float>(),
+                                                nb::dlpack::dtype{code(nb::dlpack::dtype_code::Bfloat), 16, 1},
+                                                nb::dlpack::dtype{code(nb::dlpack::dtype_code::Float), 16, 1}};
+  const nb::dlpack::dtype dtype = dtypes[static_cast<std::size_t>(type)];
+  std::size_t size = dtype.bits / 8;
   std::vector<std::size_t> extents;
   for (Index extent : shape) {
     extents.push_back(static_cast<std::size_t>(extent));
     if (extent > 0 && size > PTRDIFF_MAX / extents.back()) throw std::bad_alloc();
     size *= extents.back();
   }
+  if (kind == ArrayKind::torch) {
+    ExchangedTensor made = new_exchanged(dtype, shape.data(), shape.size(), size);
+    if (made.object.is_valid()) return {std::move(made.object), made.data};
+  }
   void* data = ::operator new (size == 0 ? 1 : size, std::align_val_t{64});
   nb::capsule owner(data, [](void* p) noexcept { ::operator delete (p, std::align_val_t{64}); });
-  constexpr auto code = [](nb::dlpack::dtype_code c) { return static_cast<std::uint8_t>(c); };
-  const std::array<nb::dlpack::dtype, 4> dtypes{nb::dtype<double>(), nb::dtype<float>(),
-                                                nb::dlpack::dtype{code(nb::dlpack::dtype_code::Bfloat), 16, 1},
-                                                nb::dlpack::dtype{code(nb::dlpack::dtype_code::Float), 16, 1}};
-  const nb::dlpack::dtype dtype = dtypes[static_cast<std::size_t>(type)];
   const auto make = [&]<class... Framework>() {
     return nb::cast(nb::ndarray<Framework...>(data, extents.size(), extents.data(), owner, nullptr, dtype));
   };
@@ -153,8 +156,11 @@ namespace {
 
 /// A number in an array's clothes: NumPy's int64(3), an array or a tensor without axes.
 bool is_one_integer(nb::handle from) {
+  static const nb::handle ndim = interned("ndim");
   if (PyBool_Check(from.ptr()) || !PyIndex_Check(from.ptr())) return false;
-  return !nb::hasattr(from, "ndim") || nb::cast<Index>(nb::object(from.attr("ndim"))) == 0;
+  if (PyLong_CheckExact(from.ptr())) return true;
+  const nb::object axes = member_or_none(from, ndim);
+  return axes.is_none() || nb::cast<Index>(axes) == 0;
 }
 
 /// Lists and what else NumPy makes an array of, as that; arrays as they are.
@@ -196,7 +202,7 @@ PositionsArgument::PositionsArgument(nb::handle from, const Argument& argument) 
     argument.fail("a tensor without requires_grad: positions have no gradient here", "one that requires them");
   }
   if (is_one_integer(from)) {
-    if (nb::hasattr(from, "dtype")) check_array(from, argument);
+    if (!PyLong_CheckExact(from.ptr()) && nb::hasattr(from, "dtype")) check_array(from, argument);
     Index past = 0;
     const nb::object number = nb::steal(PyNumber_Index(from.ptr()));
     if (!number.is_valid()) PyErr_Clear();

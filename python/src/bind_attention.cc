@@ -15,42 +15,54 @@ namespace bearing::python {
 
 namespace {
 
+/// The names that calls have beside arrays; the last ones not all of them.
+constexpr std::size_t shared_names = 17;
+constexpr std::array<std::string_view, 20> names{"mask",     "window",   "q_positions", "k_positions", "scale",
+                                                 "soft_cap", "sinks",    "k_lengths",   "key_mask",    "visible",
+                                                 "q_starts", "k_starts", "block_table", "layout",      "threads",
+                                                 "regions",  "band",     "d_lse",       "out_dtype",   "return_lse"};
+
+/// A name among them, which the compiler finds.
+struct Name {
+  std::size_t place;
+
+  consteval Name(const char* name)
+      : place(static_cast<std::size_t>(std::find(names.begin(), names.end(), std::string_view(name)) - names.begin())) {
+    if (place == names.size()) throw "a name that no call has";
+  }
+  const char* text() const { return names[place].data(); }
+};
+
 /// The named arguments of a call. Throws TypeError for one that no call has, or these do not.
 class Named {
  public:
-  Named(const char* function, const nb::kwargs& given, std::initializer_list<std::string_view> own)
-      : function_(function) {
+  Named(const char* function, const nb::kwargs& given, std::initializer_list<Name> own) : function_(function) {
     Py_ssize_t at = 0;
     PyObject *key = nullptr, *value = nullptr;
     while (PyDict_Next(given.ptr(), &at, &key, &value) != 0) {
-      const std::size_t i = index_of(key);
-      const bool known = i < shared || (i < names.size() && std::find(own.begin(), own.end(), names[i]) != own.end());
-      if (!known) fail_unknown(function, nb::cast<std::string>(nb::handle(key)));
+      const std::size_t i = place_of(key);
+      const auto is_it = [=](Name one) { return one.place == i; };
+      if (i >= shared_names && std::none_of(own.begin(), own.end(), is_it)) {
+        fail_unknown(function, nb::cast<std::string>(nb::handle(key)));
+      }
       values_[i] = value;
     }
   }
 
-  nb::object take(const char* name) const {
-    const auto found = std::find(names.begin(), names.end(), std::string_view(name));
-    const nb::handle value = values_[static_cast<std::size_t>(found - names.begin())];
+  nb::object take(Name name) const {
+    const nb::handle value = values_[name.place];
     return value.is_valid() ? nb::borrow(value) : nb::none();
   }
   template <class T>
-  T take(const char* name, T otherwise) const {
+  T take(Name name, T otherwise) const {
     const nb::object value = take(name);
-    return value.is_none() ? otherwise : Member<T>::from(value, {function_, name});
+    return value.is_none() ? otherwise : Member<T>::from(value, {function_, name.text()});
   }
-  Argument argument(const char* name) const { return {function_, name}; }
+  Argument argument(Name name) const { return {function_, name.text()}; }
 
  private:
-  static constexpr std::size_t shared = 17;
-  static constexpr std::array<std::string_view, 20> names{
-      "mask",      "window",   "q_positions", "k_positions", "scale",     "soft_cap",    "sinks",
-      "k_lengths", "key_mask", "visible",     "q_starts",    "k_starts",  "block_table", "layout",
-      "threads",   "regions",  "band",        "d_lse",       "out_dtype", "return_lse"};
-
   /// Its place in `names`, or their number. Names in a program's text are interned, so that most are found by address.
-  static std::size_t index_of(PyObject* key) {
+  static std::size_t place_of(PyObject* key) {
     static const auto interned = [] {
       std::array<PyObject*, names.size()> all{};
       for (std::size_t i = 0; i < names.size(); ++i) all[i] = PyUnicode_InternFromString(names[i].data());

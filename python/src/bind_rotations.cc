@@ -116,14 +116,7 @@ bool lies_swapped(const Array& x) {
 
 /// The result of turning x, in x's own order of memory where that is dense: whoever reads it next reads it as it did x.
 template <Way way>
-nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
-  constexpr const char* function = copy_name<way>;
-  const Array array(x, {function, way == Way::forward ? "x" : "d_out"});
-  const PositionsArgument at(positions, {function, "positions"});
-  const bool time_first = is_time_first(function, layout);
-  const Executor on = executor_of(threads, function);
-  const nb::object held = table_for(function, given, array);
-  const auto& table = nb::cast<const Table&>(held);
+nb::object turned(const Table& table, const Array& array, const Positions& at, bool time_first, const Executor& on) {
   return with_type(array.type(), [&]<class T>() {
     const auto& rows = table.of<Compute<T>>(array.argument(), name_of(array.type()));
     const View<const T, 4> in = array.tensor<T>(time_first);
@@ -138,12 +131,35 @@ nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::h
     {
       const Unlocked released;
       if constexpr (way == Way::forward)
-        errors_as("[rotate_to] x", "[rotate_to] in", [&] { rotate_to(rows, in, out, *at, on); });
+        errors_as("[rotate_to] x", "[rotate_to] in", [&] { rotate_to(rows, in, out, at, on); });
       else
-        rotate_backward_to(rows, in, out, *at, on);
+        rotate_backward_to(rows, in, out, at, on);
     }
     return swapped ? nb::object(made.object.attr("swapaxes")(n - 3, n - 2)) : made.object;
   });
+}
+
+template <Way way>
+nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::handle layout, Index threads) {
+  constexpr const char* function = copy_name<way>;
+  const Array array(x, {function, way == Way::forward ? "x" : "d_out"});
+  const PositionsArgument at(positions, {function, "positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  const nb::object held = table_for(function, given, array);
+  return turned<way>(nb::cast<const Table&>(held), array, *at, time_first, on);
+}
+
+/// The results of turning each of xs: in one call, as at one token a call takes longer than its work.
+nb::list turn_copies(const Table& table, const nb::sequence& xs, nb::handle positions, nb::handle layout,
+                     Index threads) {
+  const char* function = copy_name<Way::forward>;
+  const PositionsArgument at(positions, {function, "positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  nb::list all;
+  for (nb::handle x : xs) all.append(turned<Way::forward>(table, Array(x, {function, "x"}), *at, time_first, on));
+  return all;
 }
 
 void shift_keys(nb::handle frequencies, Index by, nb::handle k, nb::handle layout, Index threads) {
@@ -255,6 +271,11 @@ void bind_rotations(nb::module_& m) {
         documented("Rotates x [batch, heads, time, head_dim] in place, by the positions of its tokens.\n\n"
                    "The array must be writable. JAX's arrays never are: rotate_to() returns a new one.\n\n"
                    "table: a RopeTable. For a Rope a table is made at the first call and kept."));
+  m.def("_rotate_each", turn_copies, nb::arg("table"), nb::arg("xs"), nb::arg("positions").none(), nb::arg("layout"),
+        nb::arg("threads"),
+        nb::sig("def _rotate_each(table: RopeTable, xs: Sequence[ArrayLike], positions: Positions, layout: str, "
+                "threads: int) -> list[Array]"),
+        "What rotate_to() gives for each of xs.");
   m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table").none(), nb::arg("x").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_to(table: RopeTable | Rope, x: ArrayLike, positions: Positions = None, *, "

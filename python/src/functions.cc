@@ -59,9 +59,9 @@ struct Called {
       }
       values.push_back(value_of(value, asked.type, at));
       if (asked.type.kind != Kind::tensor || value.is_none()) continue;
-      const Array array(value, {at.owner, name});
+      Array array(value, {at.owner, name});
       if (first) check_same_type(array, *first, first->argument().name);
-      if (!first) first.emplace(array);
+      if (!first) first.emplace(std::move(array));
     }
     const Value result = [&] {
       const Unlocked released;

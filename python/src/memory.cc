@@ -83,8 +83,6 @@ PyObject* checked(PyObject* made) {
   if (made == nullptr) throw nb::python_error();
   return made;
 }
-/// Names of a tensor's members, made once: text that is made anew for each call is not found by its address.
-nb::handle interned(const char* name) { return PyUnicode_InternFromString(name); }
 nb::object member(nb::handle of, nb::handle name) { return nb::steal(checked(PyObject_GetAttr(of.ptr(), name.ptr()))); }
 nb::object ask(nb::handle of, nb::handle name) {
   return nb::steal(checked(PyObject_CallMethodNoArgs(of.ptr(), name.ptr())));
@@ -120,10 +118,6 @@ std::string tensor_text(nb::handle x) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 std::string said_of(const Argument& argument, const std::string& wanted, const std::string& got) {
   return std::string("[") + argument.function + "] " + argument.name + ": must be " + wanted + ", got " + got;
 }
@@ -149,10 +143,22 @@ std::string type_text(nb::handle x) {
   return class_of(x) + (view.is_valid() ? " of format '" + text_of(nb::object(view.attr("format"))) + "'" : "");
 }
 
+nb::handle interned(const char* name) { return PyUnicode_InternFromString(name); }
+
 bool is_tensor(nb::handle x) { return known(x).kind == ArrayKind::torch; }
 
+nb::object member_or_none(nb::handle of, nb::handle name) {
+  const nb::object found = nb::steal(PyObject_GetAttr(of.ptr(), name.ptr()));
+  if (found.is_valid()) return found;
+  PyErr_Clear();
+  return nb::none();
+}
+
 bool requires_grad(nb::handle tensor) {
-  return is_tensor(tensor) && nb::hasattr(tensor, "requires_grad") && nb::cast<bool>(tensor.attr("requires_grad"));
+  static const nb::handle with_grad = interned("requires_grad");
+  if (!is_tensor(tensor)) return false;
+  const nb::object found = member_or_none(tensor, with_grad);
+  return !found.is_none() && nb::cast<bool>(found);
 }
 
 Memory::Memory(nb::handle from, const Argument& argument, const Expected& wanted, Use use) : kind(known(from).kind) {
@@ -242,8 +248,11 @@ void Memory::take_tensor(nb::handle from, const Argument& argument, const Expect
     negated = nb::cast<bool>(ask(from, is_neg));
     offset = nb::cast<Index>(ask(from, storage_offset));
     bytes = nb::cast<Index>(ask(ask(from, untyped_storage), nbytes));
-    const nb::object capsule = to_dlpack.get()(from);
-    if (!nb::try_cast(capsule, array_, false)) argument.fail(wanted.array, tensor_text(from));
+    tensor_ = exchanged(from);
+    if (tensor_ == nullptr) {
+      const nb::object capsule = to_dlpack.get()(from);
+      if (!nb::try_cast(capsule, array_, false)) argument.fail(wanted.array, tensor_text(from));
+    }
   } catch (const nb::python_error&) {
     argument.fail(wanted.array, tensor_text(from));
   } catch (const nb::cast_error&) {
@@ -251,10 +260,15 @@ void Memory::take_tensor(nb::handle from, const Argument& argument, const Expect
   }
   if (negated)
     argument.fail("a tensor whose memory holds its numbers", "a negated view: resolve_neg() makes one of it");
-  place(argument);
+  if (tensor_ == nullptr) {
+    place_array(argument);
+  } else {
+    const nb::dlpack::dltensor& tensor = tensor_->tensor;
+    place(argument, tensor.dtype, tensor_->data(), tensor.shape, tensor.strides, static_cast<std::size_t>(tensor.ndim));
+  }
   Index last = offset;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) last += (shape[axis] - 1) * stride[axis];
-  const Index needed = (last + 1) * array_.dtype().bits / 8;
+  const Index needed = (last + 1) * type.bits / 8;
   if (!is_empty() && data == nullptr && bytes > 0) argument.fail(wanted.array, tensor_text(from));
   if (!is_empty() && needed > bytes) {
     argument.fail("a tensor whose storage holds it", "one that needs " + std::to_string(needed) +
@@ -280,19 +294,22 @@ void Memory::take_dlpack(nb::handle from, const Argument& argument, const Expect
     nb::ndarray<> writable;
     if (!nb::try_cast(from, writable, false)) argument.fail("an array that may be written", "one that is read-only");
   }
-  place(argument);
+  place_array(argument);
   if (data == nullptr && !is_empty()) argument.fail(wanted.array, class_of(from) + " without memory");
 }
 
-void Memory::place(const Argument& argument) {
-  if (array_.ndim() > Extents::most) {
-    argument.fail_shape("an array of at most 8 axes", std::to_string(array_.ndim()) + " axes");
-  }
-  type = array_.dtype();
-  data = array_.data();
-  for (std::size_t axis = 0; axis < array_.ndim(); ++axis) {
-    shape.push_back(static_cast<Index>(array_.shape(axis)));
-    stride.push_back(array_.stride(axis));
+void Memory::place_array(const Argument& argument) {
+  place(argument, array_.dtype(), array_.data(), array_.shape_ptr(), array_.stride_ptr(), array_.ndim());
+}
+
+void Memory::place(const Argument& argument, nb::dlpack::dtype of, const void* from, const std::int64_t* extents,
+                   const std::int64_t* strides, std::size_t axes) {
+  if (axes > Extents::most) argument.fail_shape("an array of at most 8 axes", std::to_string(axes) + " axes");
+  type = of;
+  data = from;
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    shape.push_back(extents[axis]);
+    stride.push_back(strides[axis]);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "exchange.hpp"
 #include "numbers.hpp"
 
 // Where the elements of a caller's array lie, whatever it is: NumPy's, PyTorch's, JAX's, a buffer or DLPack.
@@ -94,9 +95,12 @@ struct Memory {
   bool take_buffer(nb::handle from, const Argument& argument, Use use);
   void take_tensor(nb::handle from, const Argument& argument, const Expected& wanted, Use use);
   void take_dlpack(nb::handle from, const Argument& argument, const Expected& wanted, Use use);
-  void place(const Argument& argument);
+  void place_array(const Argument& argument);
+  void place(const Argument& argument, nb::dlpack::dtype of, const void* from, const std::int64_t* extents,
+             const std::int64_t* strides, std::size_t axes);
 
   nb::object object_;          // keeps NumPy's memory, and that of buffers
+  OwnedTensor tensor_;         // keeps that of PyTorch's tensors, where it has DLPack's interface in C
   nb::ndarray<nb::ro> array_;  // keeps that of others
 };
 
@@ -125,5 +129,9 @@ std::string text_of(nb::handle x);
 std::string class_of(nb::handle x);
 bool requires_grad(nb::handle tensor);
 bool is_tensor(nb::handle x);
+/// The name of a member, made once: text that is made anew for each call is not found by its address.
+nb::handle interned(const char* name);
+/// A member, or None where there is none.
+nb::object member_or_none(nb::handle of, nb::handle name);
 
 }  // namespace bearing::python

@@ -15,66 +15,62 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import _core
 from .dispatch import PLAIN, is_profiled, is_transformed
-from .encoding import KEPT, Encoding, build, forms_of, table_form, table_of, tensors_of
+from .encoding import KEPT, Encodings, build, encodings_of, forms_of, table_form, table_of, tensors_of
 from .ops import arithmetic_of
 from .triton.device import INTERPRETED
 
 _C = torch._C
 _ERRORS = (TypeError, ValueError, RuntimeError)
-
-
-def serves_attention(q: Tensor, k: Tensor, v: Tensor, q_positions: Any, k_positions: Any) -> bool:
-    """Whether :func:`attention` may be asked."""
-    if _is_watched() or _C._is_any_autocast_enabled() or not _are_plain((q, k, v)):
-        return False
-    return _is_place(q_positions) and _is_place(k_positions)
+_NUMBERS = (type(None), float, int)
 
 
 def attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    encodings: Sequence[Encoding],
+    encodings: Encodings,
     q_positions: Any,
     k_positions: Any,
     mask: Any,
     window: Any,
     scale: Any,
     soft_cap: Any,
-    k_lengths: Tensor | None,
-    key_mask: Tensor | None,
+    k_lengths: Any,
+    key_mask: Any,
     layout: Any,
-    return_lse: bool,
+    return_lse: Any,
 ) -> Any:
     """What :func:`bearing.torch.attention` returns, or None where the usual way must say."""
+    if _is_watched() or _C._is_any_autocast_enabled() or not _are_plain((q, k, v)):
+        return None
     given = {"mask": mask, "layout": layout, "threads": torch.get_num_threads()}
     # What is not given is not handed on: each name takes its time.
-    if window is not None:
-        given["window"] = window
-    if q_positions is not None:
-        given["q_positions"] = q_positions
-    if k_positions is not None:
-        given["k_positions"] = k_positions
-    if scale is not None:
-        given["scale"] = scale
+    if not (window is q_positions is k_positions is scale is k_lengths is key_mask is None):
+        if not (_is_place(q_positions) and _is_place(k_positions) and type(scale) in _NUMBERS and _is_window(window)):
+            return None
+        for name, value in (
+            ("window", window),
+            ("q_positions", q_positions),
+            ("k_positions", k_positions),
+            ("scale", scale),
+            ("k_lengths", k_lengths),
+            ("key_mask", key_mask),
+        ):
+            if value is not None:
+                given[name] = value
     if type(soft_cap) is not float or soft_cap != 0:
         given["soft_cap"] = soft_cap
-    for name, tensor in (("k_lengths", k_lengths), ("key_mask", key_mask)):
-        if tensor is not None:
-            if not isinstance(tensor, Tensor):
-                return None  # the library takes other arrays, and the op does not
-            given[name] = tensor
     if return_lse is not False:
         given["return_lse"] = return_lse
     try:
-        if not encodings:
-            return _core.attention(q, k, v, **given)
-        arithmetic = arithmetic_of(q.dtype)
-        tensors = tensors_of(encodings, arithmetic)
+        if encodings is None or isinstance(encodings, _core.Encoding):  # whose arrays the library takes or refuses
+            return _core.attention(q, k, v, encodings, **given)
+        arithmetic, terms = arithmetic_of(q.dtype), encodings_of(encodings)
+        tensors = tensors_of(terms, arithmetic)
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
             return None
         numbers = [t.detach() if t.requires_grad else t for t in tensors]
-        return _core.attention(q, k, v, build(forms_of(encodings), numbers, arithmetic), **given)
+        return _core.attention(q, k, v, build(forms_of(terms), numbers, arithmetic), **given)
     except _ERRORS:
         return None
 
@@ -84,14 +80,11 @@ def rotate(xs: Sequence[Tensor], rope: Any, positions: Any, layout: Any) -> list
     if not xs or _is_watched() or not _are_plain(xs) or not _is_place(positions):
         return None
     table = rope if type(rope) is str else _of_spec(rope) if type(rope) is _core.Rope else _own_table(rope)
-    if table is None:
+    arithmetic = arithmetic_of(xs[0].dtype)
+    if table is None or any([arithmetic_of(x.dtype) is not arithmetic for x in xs]):
         return None
-    threads = torch.get_num_threads()
     try:
-        return [
-            _core.rotate_to(table_of(table, arithmetic_of(x.dtype)), x, positions, layout=layout, threads=threads)
-            for x in xs
-        ]
+        return _core._rotate_each(table_of(table, arithmetic), xs, positions, layout, torch.get_num_threads())
     except _ERRORS:
         return None
 
@@ -121,6 +114,10 @@ def _are_plain(tensors: Sequence[Tensor]) -> bool:
 def _is_place(positions: Any) -> bool:
     """Whether the library takes these positions as the functions do."""
     return positions is None or type(positions) is int or (type(positions) is Tensor and positions.dim() <= 2)
+
+
+def _is_window(window: Any) -> bool:
+    return window is None or (type(window) is tuple and len(window) == 2 and type(window[0]) is type(window[1]) is int)
 
 
 def _of_spec(rope: _core.Rope) -> str | None:

@@ -106,23 +106,18 @@ def attention(
 
     Raises ShapeError, RangeError, ValueError or TypeError, whose text names the argument.
     """
-    arrays = (k_lengths, key_mask, visible, q_starts, k_starts, block_table)
-    if any(x is not None for x in arrays) and isinstance(q, Tensor):
+    usual = visible is q_starts is k_starts is block_table is regions is band is out_dtype is sinks is None
+    if not (usual and k_lengths is key_mask is None) and isinstance(q, Tensor):
+        arrays = (k_lengths, key_mask, visible, q_starts, k_starts, block_table)
         k_lengths, key_mask, visible, q_starts, k_starts, block_table = (
             tensor_given("attention", name, x, q.device) for name, x in zip(_GIVEN, arrays, strict=True)
         )
-    usual = visible is q_starts is k_starts is block_table is regions is band is out_dtype is sinks is None
-    short = usual and direct.serves_attention(q, k, v, q_positions, k_positions)
-    if not short:
-        q, k, v = autocast("attention", q, k, v, kernels=True)
-    check_options(mask, window, scale, sinks)
-    given = encodings_of(encodings)
-    if short:
+    if usual:
         found = direct.attention(
             q,
             k,
             v,
-            given,
+            encodings,
             q_positions,
             k_positions,
             mask,
@@ -136,6 +131,9 @@ def attention(
         )
         if found is not None:
             return found
+    q, k, v = autocast("attention", q, k, v, kernels=True)
+    check_options(mask, window, scale, sinks)
+    given = encodings_of(encodings)
     for name, x in (("k", k), ("v", v)):
         if x.dtype in _OF_8_BITS and q.dtype not in _OF_8_BITS:  # of such a q the op says what it must be
             raise TypeError(
