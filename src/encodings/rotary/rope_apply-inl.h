@@ -62,9 +62,9 @@ HWY_NOINLINE void apply(const Lines<T> l) {
     if (numbers == 4 * lanes) return lines_with_row_in_registers<order, 4, stream>(l);
     if (numbers == 8 * lanes) return lines_with_row_in_registers<order, 8, stream>(l);
   }
-  if (numbers % (most * lanes) == 0 && !l.from_memory) return lines_in_parts<order, most, stream>(l);
+  if (numbers % (most * lanes) == 0 && l.in_parts) return lines_in_parts<order, most, stream>(l);
   // Heads of 80, 96 and 112, and of 64 where vectors are widest: 1.3 to 1.7 times in float32.
-  if (numbers % (2 * lanes) == 0 && !l.from_memory) return lines_in_parts<order, 2, stream>(l);
+  if (numbers % (2 * lanes) == 0 && l.in_parts) return lines_in_parts<order, 2, stream>(l);
 #endif
   // What is fetched ahead comes in order already: reading it again costs a tenth (Zen 3, 64 MiB of float32).
   const bool touch = l.from_memory && l.pairing == Pairing::half && (HWY_TARGET != HWY_AVX2 || l.next == nullptr);
@@ -85,12 +85,12 @@ HWY_NOINLINE void apply(const Lines<T> l) {
 /// threads: 0.98 of LIMIT and 0.87 before, heads first 0.93 and 0.84), and with few registers lines in parts (Zen 3,
 /// 256 KiB of float32: 0.93 times as long with 32 heads, 0.88 with 8).
 template <class T>
-HWY_INLINE bool spreads(Pairing pairing, Index pairs, bool from_memory) {
+HWY_INLINE bool spreads(Pairing pairing, Index pairs, bool in_parts) {
   constexpr Index lanes = hn::MaxLanes(hn::ScalableTag<Compute<T>>());
   constexpr bool bf16 = std::is_same_v<T, Bfloat16>;
   if (bf16 != (pairing == Pairing::half)) return false;  // whose loops take natural phases
   if constexpr (BEARING_PHASE_VECTORS == 8) return !bf16 && (2 * pairs == 4 * lanes || 2 * pairs == 8 * lanes);
-  return !from_memory && pairs % (bf16 ? 2 * lanes : lanes) == 0;
+  return in_parts && pairs % (bf16 ? 2 * lanes : lanes) == 0;
 }
 
 /// … whose phases are brought into order in registers.

@@ -58,15 +58,13 @@ Index phase_numbers(const RotateCall<T>& call) {
   return (doubled ? 4 : 2) * call.frequencies->padded;
 }
 
-/// Tokens whose phases are ready at once. Where heads are nearer, one, or within the caches a few, so that what a block
-/// costs besides is shared; their phases, 8 KiB, leave room for the rest on a stack. Else a stretch that groups of
-/// heads walk through, long enough for the memory to stream; their phases, up to 512 KiB for heads of 128, stay in a
-/// cache of the core.
+/// Tokens whose phases are ready at once, at most. Where heads are nearer, a few, so that what a block costs besides is
+/// shared; their phases, 8 KiB, leave room for the rest on a stack. Else a stretch that groups of heads walk through,
+/// long enough for the memory to stream; their phases, up to 512 KiB for heads of 128, stay in a cache of the core.
 inline constexpr Index most_block_tokens = 512, most_near_tokens = 8;
 template <class T>
 Index tokens_at_once(const RotateCall<T>& call) {
   if (!heads_inside(call)) return std::min(call.in.shape[2], most_block_tokens);
-  if (call.from_memory) return 1;
   constexpr Index room = (Index{8} << 10) / static_cast<Index>(sizeof(Compute<T>));
   Index tokens = most_near_tokens;
   while (tokens > 1 && tokens * phase_numbers(call) > room) tokens /= 2;

@@ -46,6 +46,7 @@ struct Lines {
   Index tokens, heads, pairs;
   bool avx512_bf16;   ///< bfloat16 by AVX-512's own conversion
   bool from_memory;   ///< not in a cache: each line should be read from its first to its last byte
+  bool in_parts;      ///< the heads of a token turn part by part, with a part's phases in registers
   bool heads_inside;  ///< heads are nearer in memory than tokens
   const T* next;      ///< where the walk goes on after the last token, to fetch ahead; null: do not
   Index ahead;        ///< how far ahead, in bytes
@@ -97,6 +98,20 @@ HWY_INLINE Index lines_ahead(const Lines<T>& l) {
   if (l.next == nullptr) return 0;
   const Index bytes = HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4 ? 1024 : l.ahead;
   return HWY_MAX(1, bytes / (2 * l.pairs * static_cast<Index>(sizeof(T))));
+}
+
+/// How many tokens ahead others are fetched where the heads of a token turn together; at least one.
+template <class T>
+HWY_INLINE Index tokens_ahead(const Lines<T>& l) {
+  return HWY_MAX(1, lines_ahead(l) / (l.heads_inside ? l.heads : 1));
+}
+
+/// The first head so many tokens later, from where the walk goes on if there are no more; null: nothing is fetched.
+template <class T>
+HWY_INLINE const T* later_token(const Lines<T>& l, Index token, Index tokens) {
+  if (l.next == nullptr) return nullptr;
+  const Index later = token + tokens;
+  return later < l.tokens ? l.line_in(later, 0) : l.next + (later - l.tokens) * l.in_token;
 }
 
 /// Lines that turn together: from one on, so many heads of so many tokens. Meanwhile others should be fetched, which

@@ -226,7 +226,8 @@ HWY_INLINE void lines_with_row_in_registers(const Lines<T>& l) {
   }
 }
 
-/// Lines with a multiple of that, part by part. For heads in a cache, which is as fast in any order.
+/// Lines with a multiple of that, part by part. In a cache any order of reading is as fast. From memory the heads that
+/// come next are asked for meanwhile, from the first byte to the last.
 template <PhaseOrder order, int vectors, bool stream, class T>
 HWY_INLINE void lines_in_parts(const Lines<T>& l) {
   constexpr Index part = vectors * hn::MaxLanes(hn::ScalableTag<Compute<T>>());
@@ -234,10 +235,14 @@ HWY_INLINE void lines_in_parts(const Lines<T>& l) {
   constexpr Index width = order == PhaseOrder::natural && bf16 ? 2 * part : part;
   const Index numbers = order == PhaseOrder::doubled || (spread && !bf16) ? 2 * l.pairs : l.pairs;
   const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
+  // What each head of each part asks for, of a later token: the next piece of all its heads, or a piece of this head.
+  const Index share = l.from_memory ? 2 * l.pairs * part / numbers : 0, tokens = tokens_ahead(l);
+  const Index next_head = l.heads_inside ? share : l.in_head, next_part = l.heads_inside ? share * l.heads : share;
   for (Index token = 0; token < l.tokens; ++token) {
-    const T* in = l.line_in(token, 0);
+    const T *in = l.line_in(token, 0), *later = later_token(l, token, tokens);
     T* out = l.line_out(token, 0);
-    for (Index i = 0; i < numbers; i += part, in += width, out += width) {
+    for (Index i = 0; i < numbers; i += part, in += width, out += width, later += next_part) {
+      const T* soon = later;
       PhasesInRegisters<Compute<T>, vectors> phases;
       if constexpr (spread && bf16) {
         phases.load_split(l.cos[token] + i, l.sin[token] + i, l.negative_sin);
@@ -247,6 +252,8 @@ HWY_INLINE void lines_in_parts(const Lines<T>& l) {
         phases.load(l.cos[token] + i, l.sin[token] + i, negative_sin);
       }
       for (Index head = 0; head < l.heads; ++head) {
+        for (Index k = 0; k < share; k += 64 / static_cast<Index>(sizeof(T))) hwy::Prefetch(soon + k);
+        soon += next_head;
         turn_line<order, stream, vectors>(phases, l.pairs, in + head * l.in_head, out + head * l.out_head);
       }
     }

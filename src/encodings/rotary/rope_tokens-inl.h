@@ -121,6 +121,7 @@ HWY_INLINE void turn(const RotateCall<T>& call, Lines<T> lines, const Scratch<C>
       one.in = one.out = copy + call.begin;
       one.tokens = one.heads = 1;
       one.from_memory = false;
+      one.in_parts = true;
       one.next = nullptr;
       apply<order, false>(one);
       for (Index i = 0; i < head_dim; ++i) to[i * out_step] = copy[i];
@@ -161,6 +162,20 @@ HWY_INLINE void quarters_in_turn(Lines<T>& lines, const C** cos, const C** sin) 
   lines.out_head *= quarter;
 }
 
+/// Whether heads turn part by part: in a cache, and numbers of 16 bits from memory on AVX2, where a line by phases in
+/// memory takes longer than the memory does.
+template <class T>
+HWY_INLINE bool turns_in_parts([[maybe_unused]] const RotateCall<T>& call) {
+#if HWY_TARGET == HWY_AVX2
+  constexpr Index part = BEARING_PHASE_VECTORS * hn::MaxLanes(hn::ScalableTag<Compute<T>>());
+  const bool doubled = call.pairing == Pairing::interleaved && !std::is_same_v<T, Bfloat16>;
+  const bool whole = (doubled ? 2 : 1) * call.pairs % part == 0;
+  const bool beside = !heads_inside(call) || call.in.stride[1] == 2 * call.pairs;
+  if (sizeof(T) == 2 && call.ahead != 0 && whole && beside) return true;
+#endif
+  return !call.from_memory;
+}
+
 template <PhaseOrder order, bool stream, class T>
 HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last, Index head, Index head_end,
                               Compute<T>* memory) {
@@ -176,8 +191,14 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
 
   const Index pairs = call.pairs;
   const bool by_token = heads_inside(call);
-  const Index block = tokens_at_once(call), phase_size = phase_numbers(call),
-              group = by_token ? head_end - head : call.heads_at_once;
+  const bool in_parts = turns_in_parts(call);
+  const Index phase_size = phase_numbers(call);
+  Index block = tokens_at_once(call), group = by_token ? head_end - head : call.heads_at_once;
+  if (by_token && call.from_memory) {
+    // Heads that the first cache holds beside those that are fetched.
+    if (in_parts) group = HWY_MIN(group, HWY_MAX(1, (Index{8} << 10) / (2 * pairs * static_cast<Index>(sizeof(T)))));
+    if (HWY_TARGET != HWY_AVX2 || group < head_end - head) block = 1;
+  }
   const Scratch<C> scratch(memory, call.frequencies->padded, block * phase_size);
   const C* cos[most_block_tokens];
   const C* sin[most_block_tokens];
@@ -215,6 +236,7 @@ HWY_INLINE void rotate_tokens(const RotateCall<T>& call, Index first, Index last
                      pairs,
                      call.avx512_bf16,
                      call.from_memory,
+                     in_parts,
                      by_token,
                      call.ahead == 0 ? nullptr : next,
                      call.ahead};
@@ -246,7 +268,7 @@ HWY_INLINE void rotate_any(const RotateCall<T>& call, Index first, Index last, I
   }
 #if BEARING_PHASE_VECTORS
   if constexpr (BEARING_PHASE_VECTORS == 4 || !std::is_same_v<T, Bfloat16>) {
-    if (spreads<T>(call.pairing, call.pairs, call.from_memory)) {
+    if (spreads<T>(call.pairing, call.pairs, turns_in_parts(call))) {
       return either(std::integral_constant<PhaseOrder, PhaseOrder::spread>{});
     }
   }
