@@ -62,9 +62,10 @@ class Large {
 };
 
 template <class T>
-void expect_right_past_the_caches(Index heads, bool heads_inside, Pairing pairing) {
+void expect_right_past_the_caches(Index heads, bool heads_inside, Pairing pairing, Index rotary_dim = Large<T>::dim) {
   Large<T> large(heads, heads_inside, Index{33} << 20);
-  const RopeTable<Compute<T>> table(Rope{.head_dim = Large<T>::dim, .pairing = pairing}, large.time());
+  const RopeTable<Compute<T>> table(Rope{.head_dim = Large<T>::dim, .rotary_dim = rotary_dim, .pairing = pairing},
+                                    large.time());
   test::on_every_target([&] {
     large.rotate_past_the_caches(table);
     EXPECT_TRUE(large.is_right(table)) << heads << " heads, " << (heads_inside ? "inside" : "outside");
@@ -80,6 +81,10 @@ TEST(RotatePastTheCaches, TheBitsAreThoseOfSingleTokensOnEveryTarget) {
   expect_right_past_the_caches<Bfloat16>(70, true, Pairing::half);
   expect_right_past_the_caches<Bfloat16>(32, true, Pairing::interleaved);
   expect_right_past_the_caches<Bfloat16>(30, false, Pairing::half);
+  expect_right_past_the_caches<Float16>(5, true, Pairing::interleaved);  // several tokens in a block
+  expect_right_past_the_caches<Float16>(40, true, Pairing::half);
+  expect_right_past_the_caches<Float16>(30, false, Pairing::interleaved);
+  expect_right_past_the_caches<Bfloat16>(8, true, Pairing::half, 64);  // lines that do not touch
 }
 
 template <class T>

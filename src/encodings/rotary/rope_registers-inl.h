@@ -237,7 +237,8 @@ HWY_INLINE void lines_in_parts(const Lines<T>& l) {
   const bool negative_sin = l.negative_sin && order == PhaseOrder::natural;
   // What each head of each part asks for, of a later token: the next piece of all its heads, or a piece of this head.
   const Index share = l.from_memory ? 2 * l.pairs * part / numbers : 0, tokens = tokens_ahead(l);
-  const Index next_head = l.heads_inside ? share : l.in_head, next_part = l.heads_inside ? share * l.heads : share;
+  const Index next_head = share == 0 ? 0 : l.heads_inside ? share : l.in_head;
+  const Index next_part = l.heads_inside ? share * l.heads : share;
   for (Index token = 0; token < l.tokens; ++token) {
     const T *in = l.line_in(token, 0), *later = later_token(l, token, tokens);
     T* out = l.line_out(token, 0);
