@@ -23,7 +23,7 @@ std::string catalog_name(const Spec& spec) {
   } else {
     // Any base and order of the pairs is that of a RoPE on two axes; the one in the catalog has the base of one paper.
     if constexpr (std::is_same_v<Spec, Rope>) {
-      if (resolve(spec).axes == 2) return "rope_axial";
+      if (pair_axes(spec.axes, spec.turned()).axes == 2) return "rope_axial";
     }
     const Description* named = description_of(Record::of(spec));
     return named == nullptr ? "" : named->name;
