@@ -151,15 +151,47 @@ nb::object turn_copy(nb::handle given, nb::handle x, nb::handle positions, nb::h
 }
 
 /// The results of turning each of xs: in one call, as at one token a call takes longer than its work.
-nb::list turn_copies(const Table& table, const nb::sequence& xs, nb::handle positions, nb::handle layout,
-                     Index threads) {
-  const char* function = copy_name<Way::forward>;
+template <Way way>
+nb::list turn_each(const Table& table, const nb::sequence& xs, nb::handle positions, nb::handle layout, Index threads) {
+  const char* function = copy_name<way>;
   const PositionsArgument at(positions, {function, "positions"});
   const bool time_first = is_time_first(function, layout);
   const Executor on = executor_of(threads, function);
+  const Argument argument{function, way == Way::forward ? "x" : "d_out"};
   nb::list all;
-  for (nb::handle x : xs) all.append(turned<Way::forward>(table, Array(x, {function, "x"}), *at, time_first, on));
+  for (nb::handle x : xs) all.append(turned<way>(table, Array(x, argument), *at, time_first, on));
   return all;
+}
+
+nb::list turn_copies(const Table& table, const nb::sequence& xs, nb::handle positions, nb::handle layout, Index threads,
+                     bool backward) {
+  return (backward ? turn_each<Way::backward> : turn_each<Way::forward>)(table, xs, positions, layout, threads);
+}
+
+/// Turns a tensor of PyTorch's in place, or queries and keys. Nothing is written if it throws. Whoever calls counts
+/// what is written.
+void turn_tensors(const Table& table, const nb::sequence& xs, nb::handle positions, nb::handle layout, Index threads) {
+  const char* function = in_place_name<Way::forward>;
+  const bool both = nb::len(xs) == 2;
+  const Array q(nb::object(xs[0]), {function, both ? "q" : "x"});
+  std::optional<Array> k;
+  if (both) {
+    k.emplace(nb::object(xs[1]), Argument{function, "k"});
+    check_same_type(*k, q, "q");
+  }
+  const PositionsArgument at(positions, {function, "positions"});
+  const bool time_first = is_time_first(function, layout);
+  const Executor on = executor_of(threads, function);
+  with_type(q.type(), [&]<class T>() {
+    const auto& rows = table.of<Compute<T>>(q.argument(), name_of(q.type()));
+    const View<T, 4> queries = q.written_tensor<T>(time_first);
+    const View<T, 4> keys = k ? k->written_tensor<T>(time_first) : View<T, 4>{};
+    const Unlocked released;
+    if (k)
+      rotate(rows, queries, keys, *at, on);
+    else
+      rotate(rows, queries, *at, on);
+  });
 }
 
 void shift_keys(nb::handle frequencies, Index by, nb::handle k, nb::handle layout, Index threads) {
@@ -272,10 +304,15 @@ void bind_rotations(nb::module_& m) {
                    "The array must be writable. JAX's arrays never are: rotate_to() returns a new one.\n\n"
                    "table: a RopeTable. For a Rope a table is made at the first call and kept."));
   m.def("_rotate_each", turn_copies, nb::arg("table"), nb::arg("xs"), nb::arg("positions").none(), nb::arg("layout"),
-        nb::arg("threads"),
+        nb::arg("threads"), nb::arg("backward") = false,
         nb::sig("def _rotate_each(table: RopeTable, xs: Sequence[ArrayLike], positions: Positions, layout: str, "
-                "threads: int) -> list[Array]"),
-        "What rotate_to() gives for each of xs.");
+                "threads: int, backward: bool = False) -> list[Array]"),
+        "What rotate_to() gives for each of xs, or rotate_backward_to().");
+  m.def("_rotate_tensors", turn_tensors, nb::arg("table"), nb::arg("xs"), nb::arg("positions").none(),
+        nb::arg("layout"), nb::arg("threads"),
+        nb::sig("def _rotate_tensors(table: RopeTable, xs: Sequence[Array], positions: Positions, layout: str, "
+                "threads: int) -> None"),
+        "Rotates one or two of PyTorch's tensors in place, whose versions stay as they are.");
   m.def("rotate_to", turn_copy<Way::forward>, nb::arg("table").none(), nb::arg("x").none(),
         nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("layout") = "bhtd", nb::arg("threads") = 1,
         nb::sig("def rotate_to(table: RopeTable | Rope, x: ArrayLike, positions: Positions = None, *, "

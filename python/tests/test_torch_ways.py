@@ -28,9 +28,14 @@ from torch_cases import DIM, HEADS, TIME, cases, qkv, shaken, tensor
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyTorch's own, of what it calls old
 
 ROPE = bearing.Rope(head_dim=DIM, pairing="half")
-GIVEN = bearing.RopeTable.from_cos_sin(
-    ROPE, torch.rand(TIME, DIM // 2, dtype=torch.float64), torch.rand(TIME, DIM // 2, dtype=torch.float64)
-)
+
+
+def given_table() -> bearing.RopeTable:
+    numbers = (torch.rand(TIME, DIM // 2, dtype=torch.float64) for _ in range(2))
+    return bearing.RopeTable.from_cos_sin(ROPE, *numbers)
+
+
+GIVEN = given_table()
 ALIBI = bearing.AlibiBias(bearing.Alibi.published(HEADS))
 T5 = bt.T5Bias(bearing.T5(buckets=8, max_distance=16, direction="causal"), HEADS).encoding().form
 ROTARY = bt.Rope(ROPE)
@@ -480,6 +485,25 @@ def test_functionalize_drops_no_derivative():
         torch.func.jvp(call, (q,), (q,))
     leaf = q.clone().requires_grad_()
     same(torch.autograd.grad(call(leaf).sum(), leaf), torch.autograd.grad(bt.rotate(leaf, rope=ROTARY).sum(), leaf))
+
+
+@pytest.mark.parametrize("over", [torch.func.vmap, torch.func.functionalize, torch.func.vjp, torch.func.jvp])
+def test_a_given_table_may_be_met_within_a_transformation_first(over):
+    """What is kept of it outlives the transformation."""
+    table, q = given_table(), heads(DIM).detach()
+
+    def call(x):
+        return bt.rotate(x, rope=table)
+
+    if over is torch.func.vjp:
+        found = over(call, q)[0]
+    elif over is torch.func.jvp:
+        found = over(call, (q,), (q,))[1]  # of a linear function
+    else:
+        found = over(call)(q)
+    expected = bt.rotate(q, rope=table)
+    same(found, expected)
+    same(expected, bearing.rotate_to(table, q))
 
 
 def test_batches_in_batches_and_on_other_threads():

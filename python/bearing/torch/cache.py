@@ -26,7 +26,7 @@ from torch import Tensor
 
 from .. import _core
 from .compiling import constant, constant_of
-from .dispatch import needs_op, with_or_without_numbers
+from .dispatch import count_writes, needs_op, with_or_without_numbers, written_op
 from .encoding import HasEncoding, check_fixed, is_given, table_form, table_of, text_of_table
 from .functional import HasTable, Layout, Positions, autocast, check_device, positions_of, tensor_given
 from .in_place import is_distinct, share_memory
@@ -161,9 +161,7 @@ def _run(op: Callable[..., Any], work: Callable[..., Any], written: Sequence[Ten
     if needs_op([x for x in args if isinstance(x, Tensor)]):
         return op(*args)
     out = work(*args)
-    for x in written:
-        if device.takes(x) and not x.is_inference():  # the library and PyTorch count what they write
-            torch.autograd.graph.increment_version(x)
+    count_writes([x for x in written if device.takes(x)])  # the library and PyTorch count what they write
     return out
 
 
@@ -254,24 +252,24 @@ def _write_now(
     return out
 
 
-_rebase = torch.library.custom_op("bearing::rebase_", _rebase_now, mutates_args=("k",))
-_shift = torch.library.custom_op("bearing::shift_", _shift_now, mutates_args=("k",))
-_write = torch.library.custom_op("bearing::rotate_to_cache", _write_now, mutates_args=("k_cache", "v_cache"))
+_rebase = written_op("rebase_", _rebase_now, ["k"])
+_shift = written_op("shift_", _shift_now, ["k"])
+_write = written_op("rotate_to_cache", _write_now, ["k_cache", "v_cache"])
 
 
-@_rebase.register_fake
+@torch.library.register_fake(_rebase)
 @functools.partial(with_or_without_numbers, "rebase")
 def _(k, old_positions, old_first, new_positions, new_first, slots, from_, to, layout):
     return None
 
 
-@_shift.register_fake
+@torch.library.register_fake(_shift)
 @functools.partial(with_or_without_numbers, "shift")
 def _(k, by, slots, form, layout):
     return None
 
 
-@_write.register_fake
+@torch.library.register_fake(_write)
 @functools.partial(with_or_without_numbers, "rotate_to_cache")
 def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout, k_scale, v_scale,
       q_weight=None, k_weight=None, eps=None):  # fmt: skip

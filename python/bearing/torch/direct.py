@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import _core
-from .dispatch import PLAIN, is_profiled, is_transformed
-from .encoding import KEPT, Encodings, build, encodings_of, forms_of, table_form, table_of, tensors_of
+from .dispatch import PLAIN, count_writes, is_profiled, is_transformed
+from .encoding import KEPT, Encoding, Encodings, build, encodings_of, forms_of, table_form, table_of, tensors_of
 from .ops import arithmetic_of
 from .triton.device import INTERPRETED
 
@@ -39,15 +39,16 @@ def attention(
     key_mask: Any,
     layout: Any,
     return_lse: Any,
-) -> Any:
-    """What :func:`bearing.torch.attention` returns, or None where the usual way must say."""
+) -> tuple[Any, Sequence[Encoding] | None]:
+    """What :func:`bearing.torch.attention` returns, or None where the usual way must say; then also the encodings, if they
+    were asked for, as what they are may change with each question."""
     if _is_watched() or _C._is_any_autocast_enabled() or not _are_plain((q, k, v)):
-        return None
-    given = {"mask": mask, "layout": layout, "threads": torch.get_num_threads()}
+        return None, None
+    options = {"mask": mask, "layout": layout, "threads": torch.get_num_threads()}
     # What is not given is not handed on: each name takes its time.
     if not (window is q_positions is k_positions is scale is k_lengths is key_mask is None):
         if not (_is_place(q_positions) and _is_place(k_positions) and type(scale) in _NUMBERS and _is_window(window)):
-            return None
+            return None, None
         for name, value in (
             ("window", window),
             ("q_positions", q_positions),
@@ -57,36 +58,59 @@ def attention(
             ("key_mask", key_mask),
         ):
             if value is not None:
-                given[name] = value
+                options[name] = value
     if type(soft_cap) is not float or soft_cap != 0:
-        given["soft_cap"] = soft_cap
+        options["soft_cap"] = soft_cap
     if return_lse is not False:
-        given["return_lse"] = return_lse
+        options["return_lse"] = return_lse
+    terms = None
     try:
         if encodings is None or isinstance(encodings, _core.Encoding):  # whose arrays the library takes or refuses
-            return _core.attention(q, k, v, encodings, **given)
+            return _core.attention(q, k, v, encodings, **options), None
         arithmetic, terms = arithmetic_of(q.dtype), encodings_of(encodings)
         tensors = tensors_of(terms, arithmetic)
         if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            return None
+            return None, terms
         numbers = [t.detach() if t.requires_grad else t for t in tensors]
-        return _core.attention(q, k, v, build(forms_of(terms), numbers, arithmetic), **given)
+        return _core.attention(q, k, v, build(forms_of(terms), numbers, arithmetic), **options), terms
     except _ERRORS:
-        return None
+        return None, terms
 
 
 def rotate(xs: Sequence[Tensor], rope: Any, positions: Any, layout: Any) -> list[Tensor] | None:
     """Each of xs, rotated, or None where the usual way must say."""
-    if not xs or _is_watched() or not _are_plain(xs) or not _is_place(positions):
-        return None
-    table = rope if type(rope) is str else _of_spec(rope) if type(rope) is _core.Rope else _own_table(rope)
-    arithmetic = arithmetic_of(xs[0].dtype)
-    if table is None or any([arithmetic_of(x.dtype) is not arithmetic for x in xs]):
+    table = _shared_table(xs, rope, positions)
+    if table is None:
         return None
     try:
+        arithmetic = arithmetic_of(xs[0].dtype)
         return _core._rotate_each(table_of(table, arithmetic), xs, positions, layout, torch.get_num_threads())
     except _ERRORS:
         return None
+
+
+def rotate_(xs: Sequence[Tensor], rope: Any, positions: Any, layout: Any) -> bool:
+    """Whether xs were rotated in place; if not, nothing is written, and the usual way must say."""
+    table = _shared_table(xs, rope, positions)
+    if table is None or len(xs) > 2 or xs[0].dim() != xs[-1].dim():
+        return False
+    try:
+        arithmetic = arithmetic_of(xs[0].dtype)
+        _core._rotate_tensors(table_of(table, arithmetic), xs, positions, layout, torch.get_num_threads())
+    except _ERRORS:
+        return False
+    count_writes(xs)
+    return True
+
+
+def _shared_table(xs: Sequence[Tensor], rope: Any, positions: Any) -> str | None:
+    """The text of a table that the library takes for all of xs, or None."""
+    if not xs or _is_watched() or not _are_plain(xs) or not _is_place(positions):
+        return None
+    arithmetic = arithmetic_of(xs[0].dtype)
+    if any([arithmetic_of(x.dtype) is not arithmetic for x in xs]):
+        return None
+    return rope if type(rope) is str else _of_spec(rope) if type(rope) is _core.Rope else _own_table(rope)
 
 
 def _is_watched() -> bool:

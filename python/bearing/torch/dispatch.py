@@ -39,6 +39,11 @@ def needs_op(tensors: Sequence[Tensor]) -> bool:
     return False
 
 
+def count_writes(tensors: Sequence[Tensor]) -> None:
+    """Tells autograd of what was written, as it refuses a backward that reads what is no longer there."""
+    torch.autograd.graph.increment_version([x for x in tensors if not x.is_inference()])
+
+
 PLAIN = frozenset((Tensor, torch.nn.Parameter))
 _CONSTANT = frozenset((type(None), bool, int, float, str, torch.dtype))
 
@@ -53,7 +58,7 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
         if kind in _CONSTANT:
             continue
         if kind in PLAIN:
-            if not _is_ordinary(arg):
+            if not is_ordinary(arg):
                 return None
             if grad and arg.requires_grad:
                 found.append((i, -1, arg))
@@ -61,7 +66,7 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
             for j, one in enumerate(arg):
                 if type(one) in _CONSTANT:
                     continue
-                if type(one) not in PLAIN or not _is_ordinary(one):
+                if type(one) not in PLAIN or not is_ordinary(one):
                     return None
                 if grad and one.requires_grad:
                     found.append((i, j, one))
@@ -70,7 +75,7 @@ def _learned(args: Sequence[Any]) -> list[tuple[int, int, Tensor]] | None:
     return found
 
 
-def _is_ordinary(tensor: Tensor) -> bool:
+def is_ordinary(tensor: Tensor) -> bool:
     """Whether it is numbers in memory as they stand. What torch.func wraps may outlive its transformation."""
     strided = not tensor.is_meta and tensor.layout is torch.strided and not tensor.is_neg()
     return strided and not (_C._functorch.is_functorch_wrapped_tensor(tensor) or _is_batched(tensor))
@@ -131,6 +136,11 @@ class Op:
             self.place = names.index("parameters")
             work, schema = _without_none(now, self.place), schema.replace("Tensor[] param", "Tensor[]? param")
             self.bare = torch.library.custom_op(f"bearing::{name}_bare", work, mutates_args=(), schema=schema)
+        # Compiled code without gradients calls this one: a custom op asks for them in Python at each call.
+        self.no_grad = None
+        if not name.endswith("_backward"):
+            work = self.plain if self.bare is None else _without_none(now, self.place)
+            self.no_grad = plain_op(f"{name}_no_grad", work, schema)
         self.gives = get_origin(get_type_hints(now)["return"])
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
@@ -142,8 +152,11 @@ class Op:
 
     def register_fake(self, fake: Callable[..., Any]) -> None:
         """What comes out for tensors without numbers."""
+        fake = with_or_without_numbers(self.name, fake)
         for one in self._registered():
-            one.register_fake(with_or_without_numbers(self.name, fake))
+            one.register_fake(fake)
+        if self.no_grad is not None:
+            torch.library.register_fake(self.no_grad, fake)
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """As the custom op's own method takes them."""
@@ -171,6 +184,8 @@ class Op:
             transformed = forward_ad._current_level >= 0 or is_transformed()
             if transformed:
                 return self._transformed(*args)
+            if self.no_grad is not None and _needs_no_grad(args):
+                return self.no_grad(*args)
             return self.custom(*args) if self.bare is None or args[self.place] else self.bare(*args)
         try:
             return self._watched(*args)
@@ -259,6 +274,38 @@ class Op:
             f"[{self.name}] has no second derivatives: differentiate it once, without create_graph, "
             "and give torch.func.grad, hessian and the like no function that differentiates it again"
         )
+
+
+def plain_op(name: str, work: Callable[..., Any], schema: str) -> Any:
+    """The op ``bearing::name`` that does the work and asks nobody for gradients, which it has none of: it takes half as long as a
+    custom op to be reached."""
+    torch.library.define(f"bearing::{name}", schema, tags=(torch.Tag.pt2_compliant_tag,))
+    torch.library.impl(f"bearing::{name}", "default")(work)
+    return getattr(torch.ops.bearing, name).default
+
+
+def written_op(name: str, work: Callable[..., Any], written: Sequence[str]) -> Any:
+    """A plain op that writes to the arguments of these names."""
+    places = [i for i, one in enumerate(inspect.signature(work).parameters) if one in written]
+
+    @functools.wraps(work)
+    def counted(*args: Any) -> Any:
+        out = work(*args)
+        count_writes([x for i in places for x in (args[i] if isinstance(args[i], (list, tuple)) else [args[i]])])
+        return out
+
+    return plain_op(name, counted, torch.library.infer_schema(work, mutates_args=written))
+
+
+def _needs_no_grad(args: Sequence[Any]) -> bool:
+    """Whether code that is compiled gives no gradients, now or later: an exported program may be asked for them."""
+    if torch.is_grad_enabled() or torch.compiler.is_exporting():
+        return False
+    for arg in args:
+        for one in arg if isinstance(arg, (list, tuple)) else [arg]:
+            if isinstance(one, Tensor) and type(one) is not Tensor and type(one) is not torch.nn.Parameter:
+                return False
+    return True
 
 
 def _without_none(now: Callable[..., Any], place: int) -> Callable[..., Any]:

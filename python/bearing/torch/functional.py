@@ -112,8 +112,9 @@ def attention(
         k_lengths, key_mask, visible, q_starts, k_starts, block_table = (
             tensor_given("attention", name, x, q.device) for name, x in zip(_GIVEN, arrays, strict=True)
         )
+    given = None
     if usual:
-        found = direct.attention(
+        found, given = direct.attention(
             q,
             k,
             v,
@@ -133,7 +134,7 @@ def attention(
             return found
     q, k, v = autocast("attention", q, k, v, kernels=True)
     check_options(mask, window, scale, sinks)
-    given = encodings_of(encodings)
+    given = encodings_of(encodings) if given is None else given
     for name, x in (("k", k), ("v", v)):
         if x.dtype in _OF_8_BITS and q.dtype not in _OF_8_BITS:  # of such a q the op says what it must be
             raise TypeError(
@@ -259,7 +260,8 @@ def add_(encoding: EncodingLike, x: Tensor, positions: Positions = None) -> Tens
     ):
         beside = ops.add if torch.compiler.is_compiling() else _add_beside
         return x.copy_(beside(x, parameters, positions, first, forms_of([one])))
-    ops.add_(x, parameters, positions, first, forms_of([one]))
+    write = ops.add_ if needs_op((x, *parameters)) else ops.add_in_place
+    write(x, parameters, positions, first, forms_of([one]))
     return x
 
 

@@ -8,15 +8,20 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from .. import _core
+from .dispatch import is_ordinary, is_transformed
 
 
 def numbers_of(table: _core.RopeTable) -> tuple[Tensor, Tensor]:
-    """Copies of cos and sin."""
-    return torch.tensor(table.cos), torch.tensor(table.sin)
+    """Copies of cos and sin. They outlive a transformation of torch.func that is at work, as theirs would not."""
+    outside = is_transformed() and not is_in_torch_dispatch_mode()
+    cos, sin = (torch.from_dlpack(np.array(x)) if outside else torch.tensor(x) for x in (table.cos, table.sin))
+    return cos, sin
 
 
 # A given table's copies live as long as it does, or as who holds them, and calls that get them copy nothing back. Tensors
@@ -72,7 +77,7 @@ def _itself(table: _core.RopeTable) -> _core.RopeTable:
 
 
 def _counts_writes(*tensors: Tensor) -> bool:
-    return all(type(one) is Tensor and one.device.type == "cpu" and not one.is_inference() for one in tensors)
+    return all(type(one) is Tensor and one.is_cpu and is_ordinary(one) and not one.is_inference() for one in tensors)
 
 
 def _versions(cos: Tensor, sin: Tensor) -> tuple[int, int]:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import ops
-from .dispatch import is_profiled, is_transformed, needs_op, with_or_without_numbers
+from . import direct, ops
+from .dispatch import count_writes, is_profiled, is_transformed, needs_op, with_or_without_numbers, written_op
 from .functional import Layout, Positions, RopeLike, check_device, positions_of, table_of_rope
 from .triton import device
 from .words import in_words_of
@@ -42,6 +42,8 @@ def rotate_(
 
     On GPUs two tensors are turned in one launch.
     """
+    if direct.rotate_(xs, rope, positions, layout):
+        return xs[0] if len(xs) == 1 else xs
     check_device("rotate_", *xs, kernels=True)
     _check(xs, layout)
     positions, first = positions_of("rotate_", "positions", positions, xs[0].shape[0] if xs[0].dim() == 4 else 1)
@@ -64,14 +66,14 @@ def rotate_(
         for x in xs:
             if learns and x.requires_grad:
                 _Turned.apply(x, *rest)  # tells autograd
-            elif not x.is_inference():
-                torch.autograd.graph.increment_version(x)
+            else:
+                count_writes([x])
     return xs[0] if len(xs) == 1 else xs
 
 
 _in_own_words = in_words_of("rotate_", "rotate")
 _rotate_beside = _in_own_words(lambda *args: ops.rotate(*args))
-_rotate_here = _in_own_words(lambda *args, **named: _core.rotate(*args, **named))
+_rotate_here = _in_own_words(_core._rotate_tensors)
 _table_for = _in_own_words(ops.table_for)
 
 
@@ -92,13 +94,13 @@ def _turn(
         rotate_there(xs, at, table, layout, False, cos, sin, in_place=True)
         return
     for x in xs:
-        _rotate_here(_table_for(table, x, cos, sin), x.detach(), at, layout=layout, threads=torch.get_num_threads())
+        _rotate_here(_table_for(table, x, cos, sin), [x.detach()], at, layout, torch.get_num_threads())
 
 
-_rotate_ = torch.library.custom_op("bearing::rotate_", _turn, mutates_args=("xs",))
+_rotate_ = written_op("rotate_", _turn, ["xs"])
 
 
-@_rotate_.register_fake
+@torch.library.register_fake(_rotate_)
 @functools.partial(with_or_without_numbers, "rotate_")
 def _(xs, positions, first, table, layout, cos, sin):
     return None

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .dispatch import Op, op, with_or_without_numbers
+from .dispatch import Op, op, with_or_without_numbers, written_op
 from .encoding import build, gradients, table_of, table_of_numbers, turned_dim
 from .regions import band_of, regions_of
 from .triton import device
@@ -62,8 +62,7 @@ def _like(tensors: Sequence[Tensor]) -> list[Tensor]:
 # Rotation.
 
 
-_rotate_to = in_words_of("rotate", "rotate_to")(_core.rotate_to)
-_rotate_back = in_words_of("rotate", "rotate_backward_to")(_core.rotate_backward_to)
+_rotate_each = in_words_of("rotate", "rotate_to", "rotate_backward_to")(_core._rotate_each)
 
 
 def rotate_now(
@@ -82,9 +81,11 @@ def rotate_now(
         from .triton.rotate import rotate as rotate_there  # here, as Triton need not be installed
 
         return rotate_there(xs, first if positions is None else positions, table, layout, transposed, cos, sin)
-    turn_one = _rotate_back if transposed else _rotate_to
-    positions, threads = _at(positions, first), torch.get_num_threads()
-    return [turn_one(table_for(table, x, cos, sin), _bare(x), positions, layout=layout, threads=threads) for x in xs]
+    rest = _at(positions, first), layout, torch.get_num_threads(), transposed
+    arithmetics = [arithmetic_of(x.dtype) for x in xs]
+    if len(set(arithmetics)) > 1:
+        return [_rotate_each(table_for(table, x, cos, sin), [_bare(x)], *rest)[0] for x in xs]
+    return _rotate_each(table_for(table, xs[0], cos, sin), [_bare(x) for x in xs], *rest) if xs else []
 
 
 def table_for(table: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> _core.RopeTable:
@@ -423,15 +424,19 @@ def _(x, parameters, positions, first, encoding):
 _add_in_place = in_words_of("add_", "add")(_core.add)
 
 
-@torch.library.custom_op("bearing::add_", mutates_args=("x",))
-def add_(x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str) -> None:
+def add_in_place(
+    x: Tensor, parameters: Sequence[Tensor], positions: Optional[Tensor], first: int, encoding: str
+) -> None:
     """x += p, without gradients."""
     (one,) = build(encoding, _plain(parameters), arithmetic_of(x.dtype))
     x = x.detach()
     _add_in_place(one, x, _at(positions, first), out=x, threads=torch.get_num_threads())
 
 
-@add_.register_fake
+add_ = written_op("add_", add_in_place, ["x"])
+
+
+@torch.library.register_fake(add_)
 @functools.partial(with_or_without_numbers, "add_")
 def _(x, parameters, positions, first, encoding):
     return None
