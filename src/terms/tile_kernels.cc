@@ -38,10 +38,10 @@ void add_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride
 }
 
 template <class A>
-void add_matrix(Index rows, Index cols, const A* matrix, Index matrix_stride, A* s, Index stride) {
+void add_matrix(Index rows, Index cols, const A* matrix, Index matrix_stride, Index ahead, A* s, Index stride) {
   for (Index i = 0; i < rows; ++i) {
     const A* from = matrix + i * matrix_stride;
-    simd::prefetch_rows(from, cols, Index{1}, cols, Index{0});
+    if (ahead != 0) simd::prefetch_rows(from, ahead, Index{1}, cols, Index{0});
     add_row(cols, from, s + i * stride);
   }
 }
@@ -375,8 +375,9 @@ namespace bearing::tiles {
 
 BEARING_KERNEL(void, add_toeplitz, (Index rows, Index cols, const A* diagonals, A* s, Index stride),
                (rows, cols, diagonals, s, stride))
-BEARING_KERNEL(void, add_matrix, (Index rows, Index cols, const A* matrix, Index matrix_stride, A* s, Index stride),
-               (rows, cols, matrix, matrix_stride, s, stride))
+BEARING_KERNEL(void, add_matrix,
+               (Index rows, Index cols, const A* matrix, Index matrix_stride, Index ahead, A* s, Index stride),
+               (rows, cols, matrix, matrix_stride, ahead, s, stride))
 BEARING_KERNEL(void, put_toeplitz, (Index rows, Index cols, const A* diagonals, A* s, Index stride, bool stream),
                (rows, cols, diagonals, s, stride, stream))
 BEARING_KERNEL(void, sum_diagonals, (Index rows, Index cols, const A* s, Index stride, A* diagonals),

@@ -16,10 +16,10 @@ namespace bearing::tiles {
 template <class A>
 void add_toeplitz(Index rows, Index cols, const A* diagonals, A* s, Index stride);
 
-/// s[i][j] += matrix[i][j], rows of which lie matrix_stride apart. As many columns after these, the next tile's, are
-/// asked for: they may lie behind the matrix.
+/// s[i][j] += matrix[i][j], rows of which lie matrix_stride apart. Unless `ahead` is 0, what lies so many numbers
+/// after each of them is asked for: it may lie behind the matrix.
 template <class A>
-void add_matrix(Index rows, Index cols, const A* matrix, Index matrix_stride, A* s, Index stride);
+void add_matrix(Index rows, Index cols, const A* matrix, Index matrix_stride, Index ahead, A* s, Index stride);
 
 /// s[i][j] = diagonals[j − i + rows − 1], past the caches if `stream`.
 template <class A>

@@ -173,7 +173,7 @@ void expect_matrix() {
     Rows<A> s(rows, cols, random), matrix(rows, cols, random);
     for (const Index stride : {matrix.stride(), Index{0}}) {  // a row of its own each, and one for all
       const Rows<A> s0 = s;
-      add_matrix<A>(rows, cols, matrix.data(), stride, s.data(), s.stride());
+      add_matrix<A>(rows, cols, matrix.data(), stride, cols, s.data(), s.stride());
       for (Index i = 0; i < rows; ++i) {
         for (Index j = 0; j < cols; ++j) ASSERT_EQ(s.at(i, j), s0.at(i, j) + matrix.at(stride == 0 ? 0 : i, j));
       }

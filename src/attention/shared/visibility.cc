@@ -262,13 +262,32 @@ void Visibility::mark_tile(Index b, Index h, Index row, Index rows, Columns cols
 
 template <class A>
 void Visibility::hide(Index b, Index h, Index row, Index rows, Columns cols, A* s, Index stride) const {
+  constexpr A infinity = std::numeric_limits<A>::infinity();
   std::array<char, 512> seen;
   const auto most = static_cast<Index>(seen.size());
-  for (Index i = 0; i < rows; ++i) {
-    for (Index first = cols.first; first < cols.end; first += most) {
-      const Columns some{first, std::min(first + most, cols.end)};
-      mark_row(b, h, row + i, some, seen.data());
-      attend::hide(some.end - some.first, seen.data(), s + i * stride + (first - cols.first));
+  for (Index i = row; i < row + rows; ++i, s += stride) {
+    const bool by_pair = falls(b);
+    const Columns keys = by_pair ? cols : common(of(b, i), cols);
+    if (keys.empty()) {
+      std::fill_n(s, cols.end - cols.first, -infinity);
+      continue;
+    }
+    std::fill_n(s, keys.first - cols.first, -infinity);
+    std::fill(s + (keys.end - cols.first), s + (cols.end - cols.first), -infinity);
+    const bool in_order = (key_mask_.data == nullptr || key_mask_.stride[1] == 1) &&
+                          (visible_.data == nullptr || visible_.stride[3] == 1);
+    if (!by_pair && in_order) {  // where they lie
+      const auto keep = [&](const bool* shown) {
+        attend::hide(keys.end - keys.first, reinterpret_cast<const char*>(shown), s + (keys.first - cols.first));
+      };
+      if (key_mask_.data != nullptr) keep(&key_mask_(b, keys.first));
+      if (visible_.data != nullptr) keep(&visible_(b, h, i, keys.first));
+      continue;
+    }
+    for (Index first = keys.first; first < keys.end; first += most) {
+      const Columns some{first, std::min(first + most, keys.end)};
+      mark_row(b, h, i, some, seen.data());
+      attend::hide(some.end - some.first, seen.data(), s + (first - cols.first));
     }
   }
 }

@@ -69,6 +69,26 @@ TEST(AttentionMasks, EveryMaskWithABiasByDistance) {
   });
 }
 
+TEST(AttentionMasks, EveryMaskWithAMatrix) {
+  const Masks masks(2, 2, 70, 150);
+  // One for each head, one row for all queries, and one column for all keys, which is none whose columns lie side by
+  // side.
+  const std::array<Index, 4> shapes[] = {{2, 2, 70, 150}, {1, 2, 1, 150}, {2, 1, 70, 1}};
+  test::Random random(7);
+  Index n = 0;
+  masks.each([&](AttentionCase c, const std::string& others) {
+    if (n++ % 7 != 5) return;
+    SCOPED_TRACE(others);
+    const auto& [batch, heads, rows, cols] = shapes[n / 7 % 3];
+    std::vector<double> numbers(static_cast<std::size_t>(batch * heads * rows * cols));
+    for (double& x : numbers) x = random.uniform(-2, 2);
+    const DenseBias<double> bias(Param<double, 4>{dense<const double>(numbers.data(), batch, heads, rows, cols)});
+    if (n % 2 == 0) c.options.soft_cap = 1.5;
+    const AttentionData<double> data(c);
+    test::expect_attention<double>(data, test::attention_truth(data.problem(false), with(bias)), with(bias));
+  });
+}
+
 TEST(AttentionMasks, EveryMaskWithEveryBand) {
   const Band bands[] = {{.from = 2},
                         {.to = 3},

@@ -42,10 +42,12 @@ struct AttentionPlan {
   }
   /// Whether terms add a function of j − i in a sequence, or nothing: they need no tiles.
   bool by_diagonal(Index b) const { return diagonal_[static_cast<std::size_t>(b)] != 0; }
+  /// The matrix that the terms add in a sequence and head, if that is all they do and its columns lie side by side.
+  View<const A, 2> matrix(Index b, Index h) const;
 
   const AttentionCall<A>& call;
   Visibility visibility;
-  bool tiled = false;  ///< terms of some sequence need whole tiles
+  bool tiled = false;  ///< terms of some sequence add no function of j − i
   BlockExtents extents;
 
  private:
@@ -109,11 +111,13 @@ class ForwardWork {
   FinishedRows<A> block(Index b, Index h, Index row);
 
  private:
+  bool needs_tiles() const { return plan_->tiled && matrix_.data == nullptr; }
   void open_rows(Index b, Index h, Index row);
   /// The columns that any row sees.
   Columns see();
   void begin();
-  /// Scores by products and diagonals alone, strip by strip; columns are within the block of keys that starts at col.
+  /// Scores by products, diagonals and a matrix alone, strip by strip; columns are within the block of keys that starts
+  /// at col.
   void strips(Index col, Columns cols);
   /// The same with terms that act on tiles.
   void whole_tile(Columns cols);
@@ -126,6 +130,7 @@ class ForwardWork {
   HeadKeys<A> keys_;
   RowTurner<A> turner_;
   Diagonals<A> diagonals_;
+  View<const A, 2> matrix_;  // of the open head
   TileWork<A> tiles_;
   AlignedVector<A> loaded_, turned_, scores_, out_;
   std::vector<A> max_, sum_, rescale_;

@@ -36,7 +36,7 @@ void DenseBias<A>::add_scores(const Tile<A>& tile, A* s) const {
   const View<const A, 2> bias = matrix(tile.batch, tile.head);
   const A* first = &bias(tile.row, tile.col);
   const Index row_step = bias.stride[0], step = bias.stride[1];
-  if (step == 1) return tiles::add_matrix(tile.rows, tile.cols, first, row_step, s, tile.stride);
+  if (step == 1) return tiles::add_matrix(tile.rows, tile.cols, first, row_step, tile.cols, s, tile.stride);
   for (Index i = 0; i < tile.rows; ++i) {
     for (Index j = 0; j < tile.cols; ++j) s[i * tile.stride + j] += first[i * row_step + j * step];
   }
