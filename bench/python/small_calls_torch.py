@@ -4,7 +4,7 @@
 
 A decode step of one sequence: queries of 32 heads and keys of 8, of 128 numbers each, in rotation; 8 heads of 64 in
 attention. The arithmetic takes less than a microsecond, so that a call's own cost is what is seen. `forward` runs without
-gradients; `with gradients` runs forward and backward into queries, keys and values. Cosines and sines, and the encoding of
+gradients, `compiled` too, under torch.compile; `with gradients` runs forward and backward into queries, keys and values. Cosines and sines, and the encoding of
 attention, are made beforehand for all. Times are the least of many turns, taken in alternation; in each turn a side is
 called some times before it is timed.
 """
@@ -73,10 +73,17 @@ def report(what: str, dtype: torch.dtype, make: Callable[[torch.dtype, bool], tu
     with torch.no_grad():
         _, forward = make(dtype, False)
         found = least(forward, untimed=UNTIMED)
+        torch.compiler.reset()
+        compiled = {name: torch.compile(call, fullgraph=True) for name, call in forward.items()}
+        for call in compiled.values():
+            call()
+        of_compiled = least(compiled, untimed=UNTIMED)
     inputs, trained = make(dtype, True)
     both = least({name: with_gradients(inputs, call) for name, call in trained.items()}, untimed=UNTIMED)
     for name in found:
-        times = f"forward {found[name]:7.1f} us  with gradients {both[name]:7.1f} us"
+        times = (
+            f"forward {found[name]:7.1f} us  compiled {of_compiled[name]:7.1f} us  with gradients {both[name]:7.1f} us"
+        )
         print(f"{what:9} one token  {dtype!s:14}  {name:22} {times}", flush=True)
 
 
