@@ -7,6 +7,7 @@ import bearing.torch as bt
 import pytest
 import torch
 from bearing.torch import ops
+from interpreters import run
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch_cases import DIM, HEADS, TIME, qkv
@@ -250,3 +251,26 @@ def test_rotations_are_differentiated_twice():
 def test_the_ops_own_call_takes_what_nobody_watches():
     q = arguments()[0].detach()
     assert torch.equal(ops.rotate([q], None, 3, bt.Rope(ROPE, 64).table, "bhtd", False, None, None)[0], rotated(q))
+
+
+ANEW = """
+import sys
+import bearing, torch
+
+rope, x = bearing.Rope(head_dim=8, pairing="half"), torch.randn(1, 1, 2, 8)
+for _ in range(2):
+    import bearing.torch as bt
+
+    with torch.no_grad():
+        turned = torch.compile(lambda x: bt.rotate(x, rope=rope), backend="aot_eager", fullgraph=True)(x)
+        assert torch.equal(turned, bt.rotate(x, rope=rope))
+        with torch.profiler.profile():
+            assert torch.equal(turned, bt.rotate_(x.clone(), rope=rope))
+    for name in [name for name in sys.modules if name.startswith("bearing.torch")]:
+        del sys.modules[name]
+"""
+
+
+def test_the_package_may_be_imported_anew():
+    found = run(ANEW)
+    assert found.returncode == 0, found.stderr

@@ -257,19 +257,19 @@ _shift = written_op("shift_", _shift_now, ["k"])
 _write = written_op("rotate_to_cache", _write_now, ["k_cache", "v_cache"])
 
 
-@torch.library.register_fake(_rebase)
+@_rebase.register_fake
 @functools.partial(with_or_without_numbers, "rebase")
 def _(k, old_positions, old_first, new_positions, new_first, slots, from_, to, layout):
     return None
 
 
-@torch.library.register_fake(_shift)
+@_shift.register_fake
 @functools.partial(with_or_without_numbers, "shift")
 def _(k, by, slots, form, layout):
     return None
 
 
-@torch.library.register_fake(_write)
+@_write.register_fake
 @functools.partial(with_or_without_numbers, "rotate_to_cache")
 def _(q, k, v, k_cache, v_cache, slots, positions, first, form, layout, k_scale, v_scale,
       q_weight=None, k_weight=None, eps=None):  # fmt: skip

@@ -137,10 +137,10 @@ class Op:
             work, schema = _without_none(now, self.place), schema.replace("Tensor[] param", "Tensor[]? param")
             self.bare = torch.library.custom_op(f"bearing::{name}_bare", work, mutates_args=(), schema=schema)
         # Compiled code without gradients calls this one: a custom op asks for them in Python at each call.
-        self.no_grad = None
+        self.no_grad: PlainOp | None = None
         if not name.endswith("_backward"):
             work = self.plain if self.bare is None else _without_none(now, self.place)
-            self.no_grad = plain_op(f"{name}_no_grad", work, schema)
+            self.no_grad = PlainOp(f"{name}_no_grad", work, schema)
         self.gives = get_origin(get_type_hints(now)["return"])
         self.tangent: Callable[..., Any] | None = None
         self.register_autograd(self._once, setup_context=lambda ctx, inputs, output: None)
@@ -156,7 +156,7 @@ class Op:
         for one in self._registered():
             one.register_fake(fake)
         if self.no_grad is not None:
-            torch.library.register_fake(self.no_grad, fake)
+            self.no_grad.register_fake(fake)
 
     def register_autograd(self, backward: Callable[..., Any], *, setup_context: Callable[..., None]) -> None:
         """As the custom op's own method takes them."""
@@ -276,15 +276,33 @@ class Op:
         )
 
 
-def plain_op(name: str, work: Callable[..., Any], schema: str) -> Any:
+# What ops are defined in, by their names; an op ends with its library. Whoever imports this package anew finds them here, and
+# defines its ops anew.
+_libraries: dict[str, torch.library.Library] = vars(torch.ops.bearing).setdefault("_libraries", {})
+
+
+class PlainOp:
     """The op ``bearing::name`` that does the work and asks nobody for gradients, which it has none of: it takes half as long as a
     custom op to be reached."""
-    torch.library.define(f"bearing::{name}", schema, tags=(torch.Tag.pt2_compliant_tag,))
-    torch.library.impl(f"bearing::{name}", "default")(work)
-    return getattr(torch.ops.bearing, name).default
+
+    def __init__(self, name: str, work: Callable[..., Any], schema: str) -> None:
+        self.name = name
+        _libraries.pop(name, None)
+        library = _libraries[name] = torch.library.Library("bearing", "FRAGMENT")
+        library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        library.impl(name, work, "CompositeExplicitAutograd")
+        self.op = getattr(torch.ops.bearing, name).default
+
+    def register_fake(self, fake: Callable[..., Any]) -> Callable[..., Any]:
+        """What comes out for tensors without numbers."""
+        torch.library.register_fake(self.op, fake, lib=_libraries[self.name])
+        return fake
+
+    def __call__(self, *args: Any) -> Any:
+        return self.op(*args)
 
 
-def written_op(name: str, work: Callable[..., Any], written: Sequence[str]) -> Any:
+def written_op(name: str, work: Callable[..., Any], written: Sequence[str]) -> PlainOp:
     """A plain op that writes to the arguments of these names."""
     places = [i for i, one in enumerate(inspect.signature(work).parameters) if one in written]
 
@@ -294,7 +312,7 @@ def written_op(name: str, work: Callable[..., Any], written: Sequence[str]) -> A
         count_writes([x for i in places for x in (args[i] if isinstance(args[i], (list, tuple)) else [args[i]])])
         return out
 
-    return plain_op(name, counted, torch.library.infer_schema(work, mutates_args=written))
+    return PlainOp(name, counted, torch.library.infer_schema(work, mutates_args=written))
 
 
 def _needs_no_grad(args: Sequence[Any]) -> bool:

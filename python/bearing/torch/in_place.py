@@ -100,7 +100,7 @@ def _turn(
 _rotate_ = written_op("rotate_", _turn, ["xs"])
 
 
-@torch.library.register_fake(_rotate_)
+@_rotate_.register_fake
 @functools.partial(with_or_without_numbers, "rotate_")
 def _(xs, positions, first, table, layout, cos, sin):
     return None

@@ -436,7 +436,7 @@ def add_in_place(
 add_ = written_op("add_", add_in_place, ["x"])
 
 
-@torch.library.register_fake(add_)
+@add_.register_fake
 @functools.partial(with_or_without_numbers, "add_")
 def _(x, parameters, positions, first, encoding):
     return None
