@@ -82,8 +82,8 @@ def rotate_now(
 
         return rotate_there(xs, first if positions is None else positions, table, layout, transposed, cos, sin)
     rest = _at(positions, first), layout, torch.get_num_threads(), transposed
-    arithmetics = [arithmetic_of(x.dtype) for x in xs]
-    if len(set(arithmetics)) > 1:
+    kinds = [arithmetic_of(x.dtype) for x in xs]
+    if len(set(kinds)) > 1:
         return [_rotate_each(table_for(table, x, cos, sin), [_bare(x)], *rest)[0] for x in xs]
     return _rotate_each(table_for(table, xs[0], cos, sin), [_bare(x) for x in xs], *rest) if xs else []
 

@@ -207,15 +207,15 @@ void ForwardWork<A>::strips(Index col, Columns cols) {
     const Index begin = (seen.first - col) / panel * panel, end = seen.end - col;
     const Index step = matrix_.data == nullptr ? end - begin : matrix_columns;
     for (Index c = begin; c < end; c += step) {
-      const Index upto = std::min(c + step, end);
+      const Index stop = std::min(c + step, end);
       const A* matrix = matrix_.data == nullptr ? nullptr : &matrix_(row_ + i, col + c);
-      if (matrix != nullptr) simd::prefetch_rows(matrix, 0, n, upto - c, matrix_.stride[0]);
-      attend::scores(n, c, upto, call.problem.dim, scale.products, q_ + i * q_stride_, q_stride_, keys_.packed(col), s,
+      if (matrix != nullptr) simd::prefetch_rows(matrix, 0, n, stop - c, matrix_.stride[0]);
+      attend::scores(n, c, stop, call.problem.dim, scale.products, q_ + i * q_stride_, q_stride_, keys_.packed(col), s,
                      stride);
       if (call.options.soft_cap > 0) {
-        attend::cap(n, c, upto, static_cast<A>(call.options.soft_cap), s, stride);
+        attend::cap(n, c, stop, static_cast<A>(call.options.soft_cap), s, stride);
       }
-      if (matrix != nullptr) tiles::add_matrix(n, upto - c, matrix, matrix_.stride[0], 0, s + c, stride);
+      if (matrix != nullptr) tiles::add_matrix(n, stop - c, matrix, matrix_.stride[0], 0, s + c, stride);
     }
     if (plan_->visibility.holes(b_)) {
       plan_->visibility.hide(b_, h_, row_ + i, n, seen, s + (seen.first - col), stride);
