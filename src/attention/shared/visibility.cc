@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "attention/shared/row_kernels.hpp"
 #include "position_order.hpp"
